@@ -67,7 +67,7 @@ const option option_table[] = {
     {"per-domain", OPTION_FLAG,  SET_SIMULATE, "", "each domain's counts too", AT(per_domain), 0, 0},
     {"curve",    OPTION_FLAG,    SET_SIMULATE, "", "misses for every size of the L2 instead", AT(curve), 0, 0},
     {"step-seconds", OPTION_REAL, SET_TRACE, "X", "time of a trace's steps that have none of their own (0: as fast as they load)", AT(step_seconds), 0, 0},
-    {"trace-out", OPTION_WORD,   SET_TRACE, "FILE", "simulate attention|gemm: also write what the workers do as a trace, CSV where FILE ends in .csv or is -", AT(trace_out), 0, 0},
+    {"trace-out", OPTION_WORD,   SET_TRACE, "FILE", "simulate attention|gemm|combine: also write what the workers do as a trace, CSV where FILE ends in .csv or is -", AT(trace_out), 0, 0},
     {"show",     OPTION_CHOICE,  SET_SHOW, "WHAT", "position, worker, domain or path (position)", AT(show), show_name, 0},
 
     {"schedules", OPTION_WORD,   SET_VIEW, "A,B,...", "schedules side by side: orders, sweeps, dispatches joined by +, a group as group-12", AT(schedules), 0, 0},

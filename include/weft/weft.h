@@ -66,7 +66,8 @@ WEFT_API const char *weft_version(void);
 typedef enum weft_operation {
     WEFT_ATTENTION = 1,          /**< weft_attention and weft_attention_data */
     WEFT_ATTENTION_BACKWARD = 2, /**< weft_attention and weft_attention_gradients */
-    WEFT_GEMM = 3                /**< weft_gemm and weft_gemm_data */
+    WEFT_GEMM = 3,               /**< weft_gemm and weft_gemm_data */
+    WEFT_COMBINE = 4             /**< weft_combine and weft_combine_data */
 } weft_operation;
 
 typedef enum weft_dtype {
@@ -237,18 +238,47 @@ typedef struct weft_gemm {
      1.0, 0.0, 1, 0, 0, 0}
 /* clang-format on */
 
+/** One attention out of parts of it, each of the same queries over other keys: context in parts, or a prefix that sequences
+ * share and what follows it. O = sum of w_i O_i, with w_i = exp(LSE_i) / sum of exp(LSE_j), and LSE is the logarithm of
+ * that sum.
+ *
+ * A part whose LSE is -inf has seen no key and counts nothing, whatever its output holds. A query that no part has seen a
+ * key for gets zeros and -inf. NaN stays NaN. Parts are added in their order, so that results are the same bits each time.
+ */
+typedef struct weft_combine {
+    size_t struct_size; /**< set by WEFT_COMBINE_INIT */
+    int32_t operation;  /**< WEFT_COMBINE */
+    int64_t parts;      /**< 1 to WEFT_MOST_PARTS; who has more combines some of them first */
+    int64_t batch, heads, seq, head_dim;
+    weft_dtype dtype;   /**< of the parts' outputs */
+    weft_dtype o_dtype; /**< of O */
+    weft_layout layout;
+    weft_strides part_strides, o_strides; /**< of the output of each part, and of O */
+} weft_combine;
+
+#define WEFT_MOST_PARTS 16
+
+/** Two parts in fp32, one batch, one head, packed (batch, seq, heads, head_dim). Set at least seq and head_dim. */
+#define WEFT_COMBINE_INIT                                                                                                  \
+    {                                                                                                                      \
+        sizeof(weft_combine), WEFT_COMBINE, 2, 1, 1, 0, 0, WEFT_FP32, WEFT_FP32, WEFT_BSHD, {0, 0, 0}, {                   \
+            0, 0, 0                                                                                                        \
+        }                                                                                                                  \
+    }
+
 /** The largest value of any dimension. Products of dimensions are checked beyond that. */
 #define WEFT_MAX_DIMENSION INT64_C(2147483647)
 
 /** Bytes of one element; 0 for a value that is not a dtype. */
 WEFT_API size_t weft_dtype_bytes(weft_dtype dtype);
 
-/** Checks a problem, a weft_attention or a weft_gemm: WEFT_OK, or WEFT_INVALID and a message such as
+/** Checks a problem, a weft_attention, a weft_gemm or a weft_combine: WEFT_OK, or WEFT_INVALID and a message such as
  * "kv_heads 3 does not divide heads 8". */
 WEFT_API weft_status weft_problem_check(const void *problem, weft_message *message);
 
 /** Floating-point operations by the usual count; 0 for a problem that does not pass its check. Attention: 4 batch heads seq
- * kv_seq head_dim, halved when causal, and 2.5 times that backward; GEMM: 2 batch m n k. */
+ * kv_seq head_dim, halved when causal, and 2.5 times that backward; GEMM: 2 batch m n k; combine: 2
+ * parts batch heads seq head_dim. */
 WEFT_API double weft_problem_flops(const void *problem);
 
 /** A buffer that a run takes. */
@@ -347,6 +377,19 @@ typedef struct weft_gemm_data {
 #define WEFT_GEMM_DATA_INIT                                                                                                \
     { sizeof(weft_gemm_data), WEFT_GEMM, NULL, NULL, NULL }
 
+/** Buffers of a combination, of which `parts` parts and their lses are read. lse may be null. */
+typedef struct weft_combine_data {
+    size_t struct_size; /**< set by WEFT_COMBINE_DATA_INIT */
+    int32_t operation;  /**< WEFT_COMBINE */
+    const void *parts[WEFT_MOST_PARTS];
+    const float *lses[WEFT_MOST_PARTS]; /**< (batch, heads, seq) each, as weft_attention_data has it */
+    void *o;
+    float *lse; /**< (batch, heads, seq) */
+} weft_combine_data;
+
+#define WEFT_COMBINE_DATA_INIT                                                                                             \
+    { sizeof(weft_combine_data), WEFT_COMBINE, {NULL}, {NULL}, NULL, NULL }
+
 /** Makes the default plan of a problem on the CPU, runs it and destroys it. weft_attention_backward() takes a problem of
  * either operation. */
 WEFT_API weft_status weft_attention_forward(const weft_attention *problem, const weft_attention_data *data,
@@ -354,6 +397,7 @@ WEFT_API weft_status weft_attention_forward(const weft_attention *problem, const
 WEFT_API weft_status weft_attention_backward(const weft_attention *problem, const weft_attention_gradients *data,
                                              weft_message *message);
 WEFT_API weft_status weft_gemm_multiply(const weft_gemm *problem, const weft_gemm_data *data, weft_message *message);
+WEFT_API weft_status weft_combine_parts(const weft_combine *problem, const weft_combine_data *data, weft_message *message);
 
 /** Gives memory back to the system. Runs on the CPU keep up to 128 MiB of scratch memory for the next one, which then need
  * not wait for fresh pages; this frees what is kept and not in use. Any thread may call it at any time, also while others
@@ -450,7 +494,7 @@ typedef struct weft_plan_options {
 /** Makes a plan. On failure *plan is null.
  *
  * @param plan     where the plan goes; the caller destroys it
- * @param problem  what to compute: a weft_attention or a weft_gemm; copied
+ * @param problem  what to compute: a weft_attention, a weft_gemm or a weft_combine; copied
  * @param options  null: all chosen, on the CPU
  * @param message  null, or where to say what is wrong
  *
@@ -459,7 +503,8 @@ typedef struct weft_plan_options {
  * is current in this thread, if that is one of the device, else to the device's primary context, which is what the CUDA
  * runtime and every framework use. The device memory that it owns is a table, if the schedule asks for one (4 bytes a
  * position), the lengths that the problem has (20 bytes a sequence) and the arrays of its masks, 13 KiB of counters for
- * dynamic dispatch, and a workspace, if its runs need one and do not bring theirs. Plans may be made and destroyed while
+ * dynamic dispatch, and a workspace, if its runs need one and do not bring theirs; for a cache also a word of pinned
+ * memory, see weft_plan_check(). Plans may be made and destroyed while
  * other threads capture streams.
  *
  * WEFT_NOT_FOUND when there is no driver or no such device, WEFT_UNSUPPORTED when the driver is too old or no kernel fits
@@ -474,7 +519,8 @@ WEFT_API void weft_plan_destroy(weft_plan *plan);
 /** Runs a plan and returns when it is done.
  *
  * @param plan     the plan
- * @param data     the struct of the plan's operation: weft_attention_data, weft_attention_gradients or weft_gemm_data
+ * @param data     the struct of the plan's operation: weft_attention_data, weft_attention_gradients,
+ *                 weft_gemm_data or weft_combine_data
  * @param message  null, or where to say what is wrong
  *
  * WEFT_INVALID when the data is of another operation, a pointer is null that must not be, or an output overlaps another
@@ -504,6 +550,16 @@ WEFT_API weft_status weft_plan_run_with_progress(const weft_plan *plan, const vo
  * null, and has run when the call returns.
  */
 WEFT_API weft_status weft_plan_enqueue(const weft_plan *plan, const void *data, void *stream, weft_message *message);
+
+/** What runs of a plan have found wrong in memory that only a GPU reads, since somebody was last told: an entry of a
+ * cache's table that is needed and names no page, a kv_used of a cache that is below 0 or beyond kv_seq. WEFT_INVALID, and
+ * a message that names the last that was found; WEFT_OK when there is nothing, and on the CPU, whose runs refuse such data.
+ * Waits for nothing: what is still under way may be told later.
+ *
+ * weft_plan_run() tells of its own run, and weft_plan_enqueue(), before it begins another, of those before. Who replays
+ * CUDA graphs asks here. Results of such a run are NaN where they would depend on such an entry; a length is held to what
+ * there is. */
+WEFT_API weft_status weft_plan_check(const weft_plan *plan, weft_message *message);
 
 /** Bytes of the workspace that a run of a plan takes, in device memory aligned to 16 bytes; 0: none. The data's struct has
  * it, as `workspace`. Without it a run takes the plan's own: then runs on several streams wait for each other, and a run

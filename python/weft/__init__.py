@@ -12,12 +12,13 @@ from typing import Any
 
 from . import _c, frameworks, picture  # noqa: F401 (picture registers what notebooks show)
 from .blocks import BlockMask
-from .compute import attention, matmul, release_memory
+from .cascade import cascade_attention
+from .compute import attention, combine, matmul, release_memory
 from .errors import Error, Failed, Invalid, NoMemory, NotFound, Unreadable, Unsupported
 from .machines import Machine
-from .plans import Plan, plan
+from .plans import Plan, check_runs, plan
 from .profiles import Profile, profiles
-from .problems import Attention, AttentionBackward, Gemm
+from .problems import Attention, AttentionBackward, Combine, Gemm
 from .recommendation import Candidate, Recommendation, recommend
 from .schedules import Order, Schedule, dispatches, orders, sweeps
 from .simulation import Comparison, Simulation, Traffic, compare, curve, simulate
@@ -26,9 +27,9 @@ from .tuning import Tuned, tune
 
 __version__ = _c.library.weft_version().decode()
 __all__ = [
-    "Attention", "AttentionBackward", "BlockMask", "Candidate", "Comparison", "Error", "Failed", "Gemm", "Invalid", "Machine", "NoMemory",
+    "Attention", "AttentionBackward", "BlockMask", "Candidate", "Combine", "Comparison", "Error", "Failed", "Gemm", "Invalid", "Machine", "NoMemory",
     "NotFound", "Order", "Plan", "Profile", "Recommendation", "Schedule", "Simulation", "Trace", "Traffic", "Tuned", "Unreadable",
-    "Unsupported", "attention", "compare", "curve", "dispatches", "matmul", "orders", "plan", "profiles", "recommend",
+    "Unsupported", "attention", "cascade_attention", "check_runs", "combine", "compare", "curve", "dispatches", "matmul", "orders", "plan", "profiles", "recommend",
     "release_memory", "simulate", "simulate_trace", "sweeps", "tune",
 ]  # fmt: skip
 

@@ -16,7 +16,8 @@ from typing import Callable, Tuple
 
 from . import errors
 
-ATTENTION, ATTENTION_BACKWARD, GEMM = 1, 2, 3  # enum weft_operation
+ATTENTION, ATTENTION_BACKWARD, GEMM, COMBINE = 1, 2, 3, 4  # enum weft_operation
+MOST_PARTS = 16  # WEFT_MOST_PARTS
 EXTRAS = {  # enum weft_attention_extras, by the fields of an attention's data
     "sinks": 1, "alibi": 2, "bias": 4, "q_starts": 8, "q_used": 16, "kv_used": 32, "kv_pad": 64, "kv_starts": 128, "max": 256,
     "block_starts": 512, "tree": 1024,
@@ -83,6 +84,7 @@ STRUCTURES = {
         f"{_HEAD} int64 m n k; int dtype c_dtype a_major b_major c_major; int64 lda ldb ldc; double alpha beta; "
         "int64 batch a_stride b_stride c_stride"
     ),
+    "Combine": f"{_HEAD} int64 parts batch heads seq head_dim; int dtype o_dtype layout; Strides part_strides o_strides",
     "AttentionData": (
         f"{_HEAD} void* q k v o lse sinks alibi bias max; Lengths lengths; uint64 dropout_seed; Pairs pairs; "
         "KvCacheData cache; void* workspace"
@@ -92,6 +94,7 @@ STRUCTURES = {
         "Pairs pairs; void* workspace grad_bias"
     ),
     "GemmData": f"{_HEAD} void* a b c",
+    "CombineData": f"{_HEAD} void*[{MOST_PARTS}] parts lses; void* o lse",
     "Schedule": (
         f"{_SIZED} int64 tile_m tile_n tile_k; int32 order sweep dispatch table; int64 workers group; int axis; "
         "int64 domains cluster_m cluster_n split; uint32* order_table; int64 order_count; uint64 order_hash; int64[5] reserved"
@@ -172,6 +175,7 @@ _STATUS_FUNCTIONS = {  # each takes a message besides, last
     "weft_problem_check": "void*",
     "weft_plan_create": "void** void* PlanOptions*",
     "weft_plan_enqueue": "void* void* void*",
+    "weft_plan_check": "void*",
     "weft_plan_positions": "void* PlanOptions* Grid*",
     "weft_tune": "void* Schedule* Device* TuneOptions* Tuned* TuneState*",
     "weft_machine_load": "Machine* char*",
@@ -256,9 +260,16 @@ def head(structure, operation: int) -> tuple:
 
 
 def words(structure) -> Tuple[str, ...]:
-    """The fields of an operation's data behind its head, each a word: those of a structure in it count one by one."""
+    """The fields of an operation's data behind its head, each a word: those of a structure in it count one by one, and so do the
+    elements of an array."""
+
+    def within(field, kind) -> Tuple[str, ...]:
+        if hasattr(kind, "_fields_"):
+            return words(kind)
+        return tuple(f"{field}[{i}]" for i in range(kind._length_)) if hasattr(kind, "_length_") else (field,)
+
     fields = structure._fields_[len(head(structure, 0)) :]
-    return tuple(name for field, kind in fields for name in (words(kind) if hasattr(kind, "_fields_") else (field,)))
+    return tuple(name for field in fields for name in within(*field))
 
 
 @functools.lru_cache(maxsize=256)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from . import _c, arrays, caches, features, frameworks, operations, plans, schedules
 from ._c import CUDA
@@ -76,6 +76,16 @@ def _views_beside(framework: Framework, given: Tuple[Any, ...], asked: features.
     return views
 
 
+def _view_of_out(framework: Framework, name: str, first: Any, out: Any) -> View:
+    """The view of an `out` of any dtype; `name` is that of the first input."""
+    frameworks.framework_of((name, "out"), (type(first), type(out)))
+    view = framework.view(out, "out")
+    caches.check_writable(framework, "out", out, view)
+    if view.device != framework.view(first, name).device:
+        raise Invalid(f"out and {name} are on different devices")
+    return view
+
+
 def _inputs(beside: Mapping[str, View]) -> List[str]:
     return [name for name in beside if name != "out"]
 
@@ -107,17 +117,21 @@ def _make_ready(operation: Operation, framework: Framework, given: Tuple[Any, ..
 
 
 def run(operation: Operation, given: Tuple[Any, ...], options: Any, schedule: schedules.ScheduleLike, kernel: Optional[str],
-        wanted: Tuple[str, ...], asked: Optional[features.Asked] = None) -> List[Any]:  # fmt: skip
-    """The outputs of an operation that are wanted, on arrays that hold values; those that are not optional come first."""
+        wanted: Tuple[str, ...], asked: Optional[features.Asked] = None, out: Any = None) -> List[Any]:  # fmt: skip
+    """The outputs of an operation that are wanted, on arrays that hold values; those that are not optional come first. The first is
+    `out` where that is given, or where what is asked for has it."""
     framework = frameworks.framework_of(operation.inputs, tuple(map(type, given)))
     chosen = None if schedule is None else schedules.of(schedule)
     forms = tuple(map(framework.form, given))
     key = None if None in forms else (operation, framework, forms, options, chosen, kernel, wanted)
     beside: Dict[str, View] = {}
-    out = None if asked is None else asked.out
+    out = out if asked is None else asked.out
+    if framework.maker is not framework and (out is not None or (asked is not None and "k_new" in asked.cache)):
+        raise Unsupported(f"arrays of {framework.name} cannot be written to: there is no append and no out for them")
+    if asked is None and out is not None:
+        beside = {"out": _view_of_out(framework, operation.inputs[0], given[0], out)}
+        key = key and (*key, beside["out"][1:5])
     if asked is not None:
-        if framework.maker is not framework and ("k_new" in asked.cache or out is not None):
-            raise Unsupported(f"arrays of {framework.name} cannot be written to: there is no append and no out for them")
         beside = _views_beside(framework, given, asked)
         misaligned = operation is operations.ATTENTION and "bias" in beside and beside["bias"].pointer % 16
         if kernel is None and misaligned and beside["bias"].device[0] == CUDA:
@@ -286,6 +300,28 @@ def matmul(a: Any, b: Any, *, schedule: schedules.ScheduleLike = None) -> Any:
     """
     operators = frameworks.operators((a, b))
     return matmul_forward(a, b, schedule) if operators is None else operators.matmul(a, b, schedule=schedule)
+
+
+def combine(outputs: Sequence[Any], lses: Sequence[Any], *, layout: str = "bshd", return_lse: bool = False, out: Any = None) -> Any:
+    """One attention out of parts of it, each of the same queries over other keys: context in parts, or a shared prefix and what follows.
+
+    outputs     of each part, up to 16, what weft.attention() gave: (batch, seq, heads, head_dim), or packed (total, heads, head_dim), or
+                (batch, heads, seq, head_dim) with layout="bhsd"; laid out alike
+    lses        of each part, (batch, heads, seq) or packed (heads, total) float32: the lse that it gave with return_lse
+    return_lse  also return the LSE of the whole, shaped like theirs
+    out         the array that the result is written to, shaped like it, of any of the dtypes
+
+    The result is sum(w_i outputs[i]) with w_i = exp(lses[i]) / sum(exp(lses[j])). A part with an LSE of -inf counts nothing, whatever
+    its output holds; where all have, the result is 0 and its LSE -inf. Parts are added in their order: bits are the same each time. On a
+    GPU the work is put on the framework's current stream. There is no gradient.
+    """
+    parts, of_parts = tuple(outputs), tuple(lses)
+    if not parts or len(parts) != len(of_parts):
+        raise Invalid(f"there are {len(parts)} outputs and {len(of_parts)} lses: one of each for every part, and at least one")
+    if frameworks.needs_grad(parts + of_parts):
+        raise Unsupported("weft.combine() has no gradient")
+    made = run(operations.combine_of(len(parts)), parts + of_parts, layout, None, None, ("o", "lse") if return_lse else ("o",), None, out)
+    return tuple(made) if return_lse else made[0]
 
 
 def release_memory() -> int:

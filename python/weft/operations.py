@@ -10,7 +10,7 @@ from . import _c
 from .arrays import Framework, View
 from .errors import Invalid
 from .features import Features, is_packed, to_c
-from .problems import DTYPES, LAYOUTS, SEQ_AND_HEAD, Attention, AttentionBackward, Gemm, Problem, number_of, scale_of, strides_of
+from .problems import DTYPES, LAYOUTS, SEQ_AND_HEAD, Attention, AttentionBackward, Combine, Gemm, Problem, number_of, scale_of, strides_of
 from .schedules import whole
 
 
@@ -166,6 +166,60 @@ def _gemm_problem(views: Views, options: None) -> _c.Gemm:
     )  # fmt: skip
 
 
+def _combine_shape(view: View, layout: str) -> View:
+    """A part's view in 4 dimensions: a packed batch may leave out the first, of length 1."""
+    number_of("layout", layout, LAYOUTS)
+    if len(view.shape) == 3 and layout == "bshd":
+        return view._replace(shape=(1, *view.shape), strides=(0, *view.strides))
+    if len(view.shape) != 4:
+        raise Invalid(f"a part has {len(view.shape)} dimensions, not the 4 of {layout}: {view.shape}")
+    return view
+
+
+def _combine_outputs(views: Views, layout: str) -> Tuple[Output, ...]:
+    first = views["parts[0]"]
+    part, (seq, head) = _combine_shape(first, layout), SEQ_AND_HEAD[layout]
+    rows = (part.shape[0], part.shape[head], part.shape[seq])[4 - len(first.shape) :]
+    for name, view in views.items():
+        if name.startswith("parts") and (view.shape, view.strides) != (first.shape, first.strides):
+            raise Invalid(f"{name} is {view.shape} with strides {view.strides}, and parts[0] {first.shape} with strides {first.strides}: "
+                          "they must be laid out alike")  # fmt: skip
+        if name.startswith("lses") and (view.shape != rows or not _is_packed(view)):
+            raise Invalid(f"{name} is {view.shape} with strides {view.strides}, not {rows} in one piece")
+    return Output(first.shape, like=0 if 0 not in first.strides else None), Output(rows, fp32=True)
+
+
+def _is_packed(view: View) -> bool:
+    """Whether elements lie one behind the other; the stride of a dimension of length 1 says nothing."""
+    step = 1
+    for length, stride in zip(view.shape[::-1], view.strides[::-1]):
+        if length > 1 and stride != step:
+            return False
+        step *= length
+    return True
+
+
+def _combine_problem(views: Views, layout: str) -> _c.Combine:
+    part, o = (_combine_shape(views[name], layout) for name in ("parts[0]", "o"))
+    seq, head = SEQ_AND_HEAD[layout]
+    return _c.problem(
+        _c.Combine, _c.COMBINE, parts=sum(name.startswith("parts") for name in views), batch=part.shape[0], heads=part.shape[head],
+        seq=part.shape[seq], head_dim=part.shape[3], dtype=DTYPES.index(part.dtype), o_dtype=DTYPES.index(o.dtype),
+        layout=LAYOUTS.index(layout), part_strides=strides_of(part.shape, part.strides, "parts", layout),
+        o_strides=strides_of(o.shape, o.strides, "o", layout),
+    )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=None)
+def combine_of(parts: int) -> Operation:
+    """The row for so many parts."""
+    outputs, lses = (tuple(f"{name}[{i}]" for i in range(parts)) for name in ("parts", "lses"))
+    return Operation(
+        Combine, _c.CombineData, (*outputs, *lses), ("o", "lse"), ("rows of tiles", "columns of tiles"), _combine_outputs,
+        _combine_problem, optional=("lse",), fp32=lses,
+    )  # fmt: skip
+
+
 ATTENTION = Operation(
     Attention, _c.AttentionData, ("q", "k", "v"), ("o", "lse", "max"), ("heads", "query blocks"), _attention_outputs,
     _attention_problem, optional=("lse", "max"),
@@ -178,4 +232,4 @@ ATTENTION_BACKWARD = Operation(
 GEMM = Operation(
     Gemm, _c.GemmData, ("a", "b"), ("c",), ("rows of tiles", "columns of tiles"), _gemm_outputs, _gemm_problem,
 )  # fmt: skip
-BY_NUMBER = {row.problem.operation: row for row in (ATTENTION, ATTENTION_BACKWARD, GEMM)}
+BY_NUMBER = {row.problem.operation: row for row in (ATTENTION, ATTENTION_BACKWARD, GEMM, combine_of(_c.MOST_PARTS))}

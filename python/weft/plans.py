@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import json
+import weakref
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from . import _c, custom, machines, notebook, operations, problems, schedules
@@ -14,6 +15,7 @@ from .problems import Problem, number_of
 
 _enqueue = _c.library.weft_plan_enqueue
 MODES = ("estimate", "measure", "stored")  # enum weft_mode
+_on_gpus: "weakref.WeakSet[Plan]" = weakref.WeakSet()
 
 
 def device_of(name: str) -> Tuple[int, int]:
@@ -45,6 +47,8 @@ class Plan(notebook.Shown):
             table = custom.table(schedule.order, (grid.batch, grid.rows, grid.cols))
             given.order_table, given.order_count = table, len(table)
         _c.call(_c.library.weft_plan_create, ctypes.byref(self._handle), ctypes.byref(problem), ctypes.byref(options))
+        if device[0] == CUDA:
+            _on_gpus.add(self)
 
     def __del__(self):
         if getattr(self, "_handle", None) and _c is not None:
@@ -58,6 +62,10 @@ class Plan(notebook.Shown):
         """Puts a run on a stream; on the CPU it has run when this returns."""
         _c.call(_enqueue, self._handle, data, stream or None)
 
+    def check(self) -> None:
+        """Raises weft.Invalid for what a run has found wrong on a GPU since somebody was last told; see weft.check_runs()."""
+        _c.call(_c.library.weft_plan_check, self._handle)
+
     @property
     def workspace(self) -> int:
         """Bytes of device memory that a run takes beside its arrays."""
@@ -65,7 +73,7 @@ class Plan(notebook.Shown):
 
     @property
     def subject(self) -> str:
-        """The operation: "attention", "attention-backward" or "gemm"."""
+        """The operation: "attention", "attention-backward", "gemm" or "combine"."""
         return self.operation.problem.subject
 
     @property
@@ -123,7 +131,7 @@ def plan(problem: Problem, schedule: schedules.ScheduleLike = None, machine: mac
          device: str = "cpu", kernel: Optional[str] = None, mode: str = "estimate") -> Plan:  # fmt: skip
     """Makes a plan, with every choice made that `schedule` leaves open.
 
-    problem   a weft.Attention, a weft.AttentionBackward or a weft.Gemm
+    problem   a weft.Attention, a weft.AttentionBackward, a weft.Gemm or a weft.Combine
     schedule  a weft.Schedule, a dict of its fields, or None: all chosen
     machine   a weft.Machine, a name, a path, or None: this host, or the GPU
     device    "cpu", "cuda" or "cuda:1"
@@ -136,6 +144,14 @@ def plan(problem: Problem, schedule: schedules.ScheduleLike = None, machine: mac
     made = machines.of(machine)
     return Plan(problem.to_c(), schedules.of(schedule), None if made is None else made._c, device_of(device), kernel,
                 number_of("mode", mode, MODES))  # fmt: skip
+
+
+def check_runs() -> None:
+    """Raises weft.Invalid for what runs on a GPU have found wrong since somebody was last told: an entry of a block_table that is needed
+    and names no page, a kv_used below 0 or beyond the table. A call tells of the calls before it that had arrays of the same form; who
+    replays CUDA graphs asks here. Waits for nothing: what is still under way may be told later."""
+    for made in list(_on_gpus):
+        made.check()
 
 
 _pinned: Set[Plan] = set()

@@ -114,7 +114,7 @@ class Problem:
 def check(problem: Any) -> None:
     """Refuses what is no problem."""
     if not isinstance(problem, Problem):
-        raise Invalid(f"problem is a {type(problem).__name__}, not a weft.Attention, a weft.AttentionBackward or a weft.Gemm")
+        raise Invalid(f"problem is a {type(problem).__name__}, not a weft.Attention, a weft.AttentionBackward, a weft.Gemm or a weft.Combine")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,3 +192,26 @@ class Gemm(Problem):
         dtype = number_of("dtype", self.dtype, DTYPES)
         sizes = {name: whole(name, getattr(self, name)) for name in ("m", "n", "k")}
         return _c.problem(_c.Gemm, self.operation, **sizes, dtype=dtype, c_dtype=dtype, alpha=1.0, batch=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Combine(Problem):
+    """O of an attention from `parts` parts of it, each of the same queries over other keys, (batch, seq, heads, head_dim), packed. dtype
+    is "fp32", "fp16", "bf16" or, to simulate, "fp8"; flops are 2 parts batch seq heads head_dim."""
+
+    seq: int
+    head_dim: int = 64
+    batch: int = 1
+    heads: int = 1
+    parts: int = 2
+    dtype: str = "fp32"
+    layout: str = "bshd"
+
+    operation: ClassVar[int] = _c.COMBINE
+    subject: ClassVar[str] = "combine"
+
+    def to_c(self) -> _c.Combine:
+        dtype = number_of("dtype", self.dtype, DTYPES)
+        sizes = {name: whole(name, getattr(self, name)) for name in ("parts", "batch", "heads", "seq", "head_dim")}
+        return _c.problem(_c.Combine, self.operation, **sizes, dtype=dtype, o_dtype=dtype,
+                          layout=number_of("layout", self.layout, LAYOUTS))  # fmt: skip

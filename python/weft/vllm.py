@@ -20,7 +20,7 @@ from vllm.v1.attention.backend import (
     AttentionType,
 )
 
-from . import compute, problems
+from . import cascade, compute, problems
 from .errors import Invalid, Unsupported
 from .torch import row_contiguous
 
@@ -89,6 +89,8 @@ class WeftMetadata:
     slot_mapping: Tensor  # (tokens): where each token's key and value go; below 0: nowhere
     causal: bool
     one_each: bool  # whether every request has one query, as in decode: then queries are a batch, for which there are faster ways
+    common_prefix_len: int = 0  # keys that all requests begin with, in whole blocks, if they are to be read once; else 0
+    suffix_kv_lens: Optional[Tensor] = None  # (requests): keys of each behind those
 
 
 class WeftMetadataBuilder(AttentionMetadataBuilder):
@@ -105,9 +107,18 @@ class WeftMetadataBuilder(AttentionMetadataBuilder):
         for name in ("mm_req_doc_ranges", "rswa_prefix_lens"):
             if getattr(common, name, None) is not None:
                 raise Unsupported(f"weft's backend for vLLM has no {name} yet")
+        suffixes = (common.seq_lens - common_prefix_len).clamp_(min=0) if common_prefix_len else None  # 0 where a request is padding
         return WeftMetadata(common.num_actual_tokens, common.query_start_loc, common.seq_lens, common.block_table_tensor,
                             common.slot_mapping, common.causal,
-                            common.max_query_len == 1 and common.num_actual_tokens == common.num_reqs)  # fmt: skip
+                            common.max_query_len == 1 and common.num_actual_tokens == common.num_reqs, common_prefix_len,
+                            suffixes)  # fmt: skip
+
+    def use_cascade_attention(self, common_prefix_len: int, query_lens: Any, num_query_heads: int = 0, num_kv_heads: int = 0,
+                              use_alibi: bool = False, use_sliding_window: bool = False, use_local_attention: bool = False,
+                              num_sms: int = 0, dcp_world_size: int = 1, **more: Any) -> bool:  # fmt: skip
+        """Whether what requests share is worth two launches more: as much of it, and as many requests, as vLLM's own backend asks for."""
+        by_position = use_alibi or use_sliding_window or use_local_attention
+        return common_prefix_len >= 256 and len(query_lens) >= 8 and not by_position and dcp_world_size == 1
 
     def update_block_table(self, metadata: WeftMetadata, blk_table: Tensor, slot_mapping: Tensor) -> WeftMetadata:
         return dataclasses.replace(metadata, block_table=blk_table, slot_mapping=slot_mapping)
@@ -189,8 +200,23 @@ class WeftImpl(AttentionImpl):
             if attn_metadata.one_each:
                 q, out = q[:, None], out[:, None]
                 del options["q_starts"]
+            if attn_metadata.common_prefix_len:
+                self._cascade(q, k, v, out, attn_metadata, options)
+                return output
         compute.attention(q, k, v, out=out, **options)
         return output
+
+    def _cascade(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor, metadata: WeftMetadata, options: dict) -> None:
+        """The blocks that all requests begin with once, for the queries of all together; then the others."""
+        if options.pop("window") is not None or options.pop("alibi") is not None:
+            raise Unsupported("weft has no cascades with a window or ALiBi")
+        blocks, rest = divmod(metadata.common_prefix_len, k.shape[1])
+        if rest:
+            raise Invalid(f"common_prefix_len {metadata.common_prefix_len} is no whole number of blocks of {k.shape[1]} keys")
+        both = {name: options.pop(name) for name in ("scale", "softcap")}
+        shared = dict(k=k, v=v, block_table=metadata.block_table[:1, :blocks])
+        options.update(k=k, v=v, block_table=metadata.block_table[:, blocks:], kv_used=metadata.suffix_kv_lens)
+        cascade.combined(q, shared, options, out=out, **both)
 
     def do_kv_cache_update(self, layer: Any, key: Tensor, value: Tensor, kv_cache: Tensor, slot_mapping: Tensor) -> None:
         if self.attn_type not in _ENCODERS:

@@ -11,6 +11,7 @@
 #include "bench/bench.h"
 #include "cpu/thread/team.h"
 #include "problem/attention.h"
+#include "problem/combine.h"
 #include "problem/problem.h"
 #include "ref/cache.h"
 #include "ref/ref.h"
@@ -373,13 +374,49 @@ static void check_gemm(checking *all) {
     allow_rounding(&all->found, p->c_dtype);
 }
 
+/* ---- combine: rows of O, and their LSE ---- */
+
+static void check_combined(void *context, int64_t thread, int64_t threads) {
+    (void)thread;
+    (void)threads;
+    checking *all = context;
+    const weft_combine *p = &all->problem->combine;
+    const weft_combine_data *data = &all->data->combine;
+    findings mine = {0};
+    int64_t row;
+    while ((row = take(all)) >= 0) {
+        double exact[WEFT_MAX_HEAD_DIM];
+        const double lse = weft_ref_combine_row(p, data, row, exact);
+        const size_t at = weft_combine_index(p, &p->o_strides, row);
+        if (data->lse) {
+            const double got = (double)data->lse[row];
+            mine.wrong |= !(lse == -INFINITY ? got == lse : fabs(got - lse) <= 1e-5 * fmax(1.0, fabs(lse)));
+        }
+        for (int64_t d = 0; d < p->head_dim; d++) {
+            compare(&mine, exact[d], exact[d], weft_ref_load(p->o_dtype, data->o, at + (size_t)d));
+        }
+        mine.checked++;
+    }
+    put(all, &mine, 0);
+}
+
+static void check_combine(checking *all) {
+    const weft_combine *p = &all->problem->combine;
+    all->items = weft_combine_rows(p);
+    all->stride = weft_bench_check_stride(all->items, 4.0 * (double)p->parts * (double)p->head_dim);
+    weft_cpu_team(0, check_combined, all);
+    allow_rounding(&all->found, p->o_dtype);
+    all->found.bound += (double)p->parts * 0x1p-22 * all->found.largest; /* of weights and sums, in fp32 */
+}
+
 static const struct {
     void (*run)(checking *all);
     const char *unit;
     int relative;
 } checks[] = {[WEFT_ATTENTION] = {check_attention, "rows", 0},
               [WEFT_ATTENTION_BACKWARD] = {check_gradients, "rows", 1},
-              [WEFT_GEMM] = {check_gemm, "elements", 0}};
+              [WEFT_GEMM] = {check_gemm, "elements", 0},
+              [WEFT_COMBINE] = {check_combine, "rows", 0}};
 enum { CHECKS = sizeof checks / sizeof *checks };
 
 weft_status weft_check_result(const void *problem, const void *data, const void *before, weft_check *check,

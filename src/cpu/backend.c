@@ -5,6 +5,7 @@
 #include "cpu/attention/attention.h"
 #include "cpu/attention/cache.h"
 #include "cpu/attention/tile.h"
+#include "cpu/combine.h"
 #include "cpu/gemm/gemm.h"
 #include "cpu/gemm/tile.h"
 #include "cpu/kernel/kernel.h"
@@ -78,6 +79,7 @@ static const cpu_operation operations[] = {
                         run_attention},
     [WEFT_ATTENTION_BACKWARD] = {attention_kernel, weft_cpu_backward_choose, NULL, NULL, run_backward},
     [WEFT_GEMM] = {gemm_kernel, weft_cpu_gemm_choose, weft_cpu_gemm_candidates, weft_cpu_gemm_plan_cost, run_gemm},
+    [WEFT_COMBINE] = {.run = weft_cpu_combine},
 };
 
 static const cpu_operation *operation_of(const weft_plan *plan) {

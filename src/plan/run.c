@@ -47,6 +47,13 @@ weft_status weft_plan_enqueue(const weft_plan *plan, const void *data, void *str
     return plan->backend->run(plan, &checked, message);
 }
 
+weft_status weft_plan_check(const weft_plan *plan, weft_message *message) {
+    if (!plan) {
+        return weft_fail(message, WEFT_INVALID, "plan is null");
+    }
+    return plan->backend->check && !plan->on_paper ? plan->backend->check(plan, message) : WEFT_OK;
+}
+
 static weft_status create_and_run(const void *problem, const void *data, weft_message *message) {
     weft_plan *plan;
     weft_status status = weft_plan_create(&plan, problem, NULL, message);
@@ -71,5 +78,9 @@ weft_status weft_attention_backward(const weft_attention *problem, const weft_at
 }
 
 weft_status weft_gemm_multiply(const weft_gemm *problem, const weft_gemm_data *data, weft_message *message) {
+    return create_and_run(problem, data, message);
+}
+
+weft_status weft_combine_parts(const weft_combine *problem, const weft_combine_data *data, weft_message *message) {
     return create_and_run(problem, data, message);
 }

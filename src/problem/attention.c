@@ -165,11 +165,6 @@ static size_t key(const weft_problem *problem, int64_t *numbers, char *to, size_
     return weft_attention_key("attention", &problem->attention, numbers, to, size);
 }
 
-static const char *layout_name(int32_t i) {
-    static const char *const names[] = {"bshd", "bhsd"};
-    return i >= 0 && i < 2 ? names[i] : NULL;
-}
-
 #define AT(field) offsetof(weft_attention, field)
 /* clang-format off */
 const weft_field weft_attention_fields[WEFT_ATTENTION_FIELDS] = {
@@ -197,7 +192,7 @@ const weft_field weft_attention_fields[WEFT_ATTENTION_FIELDS] = {
     {"alibi",    "scores fall with the distance of query and key, by a slope for each head", WEFT_FIELD_BIT, AT(extras), WEFT_ALIBI, NULL, 0, NULL},
     {"dropout",  "probability that a weight counts as 0, below 1 (0)", WEFT_FIELD_REAL, AT(dropout), 1, NULL, 0, NULL},
     {"scale",    "softmax scale (1 / sqrt(head dim))", WEFT_FIELD_REAL, AT(scale), 0, NULL, 0, NULL},
-    {"layout",   "bshd or bhsd (bshd)", WEFT_FIELD_CHOICE, AT(layout), 0, layout_name, WEFT_BSHD, NULL},
+    {"layout",   "bshd or bhsd (bshd)", WEFT_FIELD_CHOICE, AT(layout), 0, weft_layout_name, WEFT_BSHD, NULL},
     {"dtype",    "fp32, fp16, bf16 or, simulated, fp8 (fp32)", WEFT_FIELD_CHOICE, AT(dtype), 0, weft_dtype_choice, WEFT_FP32, NULL},
 };
 /* clang-format on */

@@ -15,6 +15,7 @@ typedef union weft_problem {
     };
     weft_attention attention; /* forward and backward */
     weft_gemm gemm;
+    weft_combine combine;
     int64_t room[64]; /* for descriptors that operations of other files have */
 } weft_problem;
 
@@ -27,6 +28,7 @@ typedef union weft_data {
     weft_attention_data attention;
     weft_attention_gradients gradients;
     weft_gemm_data gemm;
+    weft_combine_data combine;
     void *room[32];
 } weft_data;
 
@@ -49,7 +51,7 @@ typedef struct weft_tile_side {
     int64_t of;                   /* above 0: the side divides this side of a mask's blocks */
 } weft_tile_side;
 
-enum { WEFT_TILE_SIDES = 3, WEFT_BUFFERS = 32, WEFT_SECTIONS = 2, WEFT_STREAMS = 32, WEFT_KEY_NUMBERS = 13 };
+enum { WEFT_TILE_SIDES = 3, WEFT_BUFFERS = 36, WEFT_SECTIONS = 2, WEFT_STREAMS = 32, WEFT_KEY_NUMBERS = 13 };
 
 /* The pieces that the tiles of a tiling read and write, for the simulator and its pictures. Tensors that are read step by
  * step are sections: each has lines (heads, or tiles along one axis) of `steps` pieces. */
@@ -197,8 +199,9 @@ weft_status weft_problem_check_dtypes(const weft_problem *problem, const weft_op
 weft_status weft_data_check(weft_data *copy, const weft_operation_row *row, const weft_problem *problem, const void *data,
                             weft_message *message);
 
-/* Names of dtypes as a field's choices; and 131072 as "128K", as people ask for it. */
+/* Names of dtypes and layouts as a field's choices; and 131072 as "128K", as people ask for it. */
 const char *weft_dtype_choice(int32_t dtype);
+const char *weft_layout_name(int32_t layout);
 const char *weft_size_text(int64_t number, char *text, size_t size);
 
 /* The largest tile of at most `most` that divides a block of so many rows or columns. */

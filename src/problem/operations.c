@@ -180,6 +180,11 @@ const char *weft_dtype_choice(int32_t dtype) {
     return weft_dtype_name((weft_dtype)dtype);
 }
 
+const char *weft_layout_name(int32_t layout) {
+    static const char *const names[] = {"bshd", "bhsd"};
+    return layout >= 0 && layout < 2 ? names[layout] : NULL;
+}
+
 const char *weft_size_text(int64_t number, char *text, size_t size) {
     const int is_round = number >= 10240 && number % 1024 == 0;
     snprintf(text, size, is_round ? "%lldK" : "%lld", (long long)(is_round ? number / 1024 : number));

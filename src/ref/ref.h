@@ -50,6 +50,9 @@ double weft_ref_gemm_element(const weft_gemm *p, const weft_gemm_data *data, int
 double weft_ref_gemm_element_naive(const weft_gemm *p, const weft_gemm_data *data, int64_t row, int64_t col);
 weft_status weft_ref_gemm(const weft_gemm *p, const weft_gemm_data *data, weft_message *message);
 
+/* One row of a combination, of (batch, heads, seq): out (head_dim), not rounded. Returns its LSE. */
+double weft_ref_combine_row(const weft_combine *p, const weft_combine_data *data, int64_t row, double *out);
+
 /* Tile by tile through the plan's order, sweep and dispatch, attention with an online softmax in base 2. Order and sweep
  * change nothing but rounding. */
 weft_status weft_ref_attention_tiled(const weft_plan *plan, const weft_attention_data *data, weft_message *message);

@@ -25,6 +25,7 @@ const weft_cuda_image weft_cuda_images[] = {
     {"study_append", "a"},
     {"decode_bf16", "d"},
     {"decode_fp16", "e"},
+    {"combine", "c"},
     {"study_backward_bf16", "v"},
     {"study_backward_fp16", "w"},
     {"hopper_backward_bf16_sm90a", "z"},

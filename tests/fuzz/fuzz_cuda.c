@@ -132,7 +132,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     weft_status status;
     const int tidy = take(&in) % 4 != 0;
-    if (take(&in) % 2 == 0) {
+    const uint64_t kind = (uint64_t)take(&in) % 5;
+    if (kind == 0 || kind == 2) {
         weft_attention p = take_attention(&in);
         if (tidy) {
             tidy_attention(&p);
@@ -140,6 +141,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         p.operation = open / 4 % 4 == 3 ? WEFT_ATTENTION_BACKWARD : WEFT_ATTENTION;
         expect(plan_on(&plan, &p, &schedule, NULL, &gpu, &message), &message, plan);
         status = plan ? run_attention(plan, p.operation, &in, &message) : WEFT_FAILED;
+    } else if (kind == 4) {
+        weft_combine p = take_combine(&in);
+        if (tidy) {
+            p.dtype = (weft_dtype)((uint64_t)p.dtype % 3);
+            p.o_dtype = (weft_dtype)((uint64_t)p.o_dtype % 3);
+            p.layout = (weft_layout)((uint64_t)p.layout % 2);
+        }
+        weft_combine_data where = WEFT_COMBINE_DATA_INIT;
+        for (uint64_t i = 0; i < WEFT_MOST_PARTS; i++) {
+            where.parts[i] = take_pointer(&in, 1);
+            where.lses[i] = take_pointer(&in, 2);
+        }
+        where.o = take_pointer(&in, 3);
+        where.lse = take_pointer(&in, 4);
+        expect(plan_on(&plan, &p, &schedule, NULL, &gpu, &message), &message, plan);
+        status = plan ? weft_plan_enqueue(plan, &where, NULL, &message) : WEFT_FAILED;
     } else {
         weft_gemm p = take_gemm(&in);
         if (tidy) {

@@ -56,10 +56,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (name && weft_machine_load(&machine, name, NULL) != WEFT_OK) {
         abort();
     }
-    if (take(&in) % 2 == 0) {
+    const uint64_t kind = (uint64_t)take(&in) % 5;
+    if (kind == 0 || kind == 2) {
         const weft_attention p = take_attention(&in);
         const int valid = weft_problem_check(&p, &message) == WEFT_OK;
         if (valid != (attention_sizes(&p).q != 0)) {
+            abort();
+        }
+        expect(plan_for(&plan, &p, &schedule, name ? &machine : NULL, &message), &message, plan);
+    } else if (kind == 4) {
+        const weft_combine p = take_combine(&in);
+        weft_buffer buffer = WEFT_BUFFER_INIT;
+        const int valid = weft_problem_check(&p, &message) == WEFT_OK;
+        if (valid != (weft_problem_buffer(&p, 0, &buffer, NULL) == WEFT_OK) || (valid && buffer.elements == 0)) {
             abort();
         }
         expect(plan_for(&plan, &p, &schedule, name ? &machine : NULL, &message), &message, plan);

@@ -205,6 +205,21 @@ static inline weft_gemm take_gemm(input *in) {
     return p;
 }
 
+static inline weft_combine take_combine(input *in) {
+    weft_combine p = WEFT_COMBINE_INIT;
+    p.parts = take(in) % (WEFT_MOST_PARTS + 2);
+    p.batch = take_or(in, 1);
+    p.heads = take_or(in, 3);
+    p.seq = take(in);
+    p.head_dim = take(in);
+    p.dtype = (weft_dtype)(take(in) % 4);
+    p.o_dtype = (weft_dtype)take_or(in, p.dtype);
+    p.layout = (weft_layout)take_or(in, WEFT_BSHD);
+    p.part_strides = take_strides(in);
+    p.o_strides = take_strides(in);
+    return p;
+}
+
 /* A plan comes with WEFT_OK, and only then; a message has its end. */
 static inline void expect(weft_status status, const weft_message *message, const weft_plan *plan) {
     if ((status == WEFT_OK) != (plan != NULL) ||

@@ -77,6 +77,10 @@ def test_packed_data_is_the_structure(operation):
     def bytes_of(**fields):
         made = structure(ctypes.sizeof(structure), number)
         for name, word in fields.items():
+            if name.endswith("]"):  # an element of an array
+                array, index = name[:-1].split("[")
+                getattr(made, array)[int(index)] = word
+                continue
             owners = (made, *(getattr(made, part) for part in ("lengths", "pairs", "cache") if hasattr(made, part)))
             owner = next(owner for owner in owners if hasattr(owner, name))
             kind = dict(owner._fields_)[name]

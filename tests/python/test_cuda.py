@@ -178,3 +178,33 @@ def test_plan_and_machine(cupy):
     plan = weft.plan(weft.Attention(300, 64, heads=2, dtype="bf16"), {"order": "reverse"}, device="cuda")
     assert plan.device == "cuda:0" and len(plan.tiles()) == len(set(plan.tiles())) == np.prod(plan.grid)
     assert weft.Machine.gpu(0).workers >= 1
+
+
+def test_combines_parts(cupy):
+    parts, lses = [array(i, 2, 5, 3, 16) for i in range(2)], []
+    for i in range(2):
+        lses.append(ndarray(on_device((2, 3, 5), np.float32)))
+        lses[i].array[...] = np.random.default_rng(i).standard_normal((2, 3, 5))
+    o, lse = weft.combine(parts, lses, return_lse=True)
+    weights = np.exp(np.stack([x.array for x in lses]).swapaxes(2, 3))[..., None]
+    want = (np.stack([x.array for x in parts]) * weights).sum(0) / weights.sum(0)
+    assert_close(o.array, want, "float16")
+    assert_close(lse.array, np.log(weights.sum(0))[..., 0].swapaxes(1, 2), "float32")
+
+
+def test_tells_of_pages_that_are_none(cupy):
+    q, k, v = array(0, 1, 1, 2, 64), array(1, 3, 4, 2, 64), array(2, 3, 4, 2, 64)
+    table, used = (ndarray(on_device(shape, np.int32)) for shape in ((1, 2), (1,)))
+    table.array[...], used.array[...] = [[2, 7]], 5
+    weft.attention(q, k, v, block_table=table, kv_used=used)
+    with pytest.raises(weft.Invalid, match="in an earlier run cache.table of sequence 0, entry 1 was 7, and there are 3 pages"):
+        weft.attention(q, k, v, block_table=table, kv_used=used)
+    weft.attention(q, k, v, block_table=table, kv_used=used)
+    with pytest.raises(weft.Invalid, match="entry 1 was 7"):
+        weft.check_runs()
+    weft.check_runs()
+    used.array[...] = 9
+    table.array[...] = 1
+    weft.attention(q, k, v, block_table=table, kv_used=used)
+    with pytest.raises(weft.Invalid, match="lengths.kv_used of sequence 0 was 9, not between 0 and 8"):
+        weft.check_runs()

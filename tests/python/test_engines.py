@@ -159,6 +159,42 @@ def test_vllm_s_weights_may_change():
         assert_close(output, histories.expected(here, q, causal=True, sinks=[value] * HEADS), "float32")
 
 
+@pytest.mark.parametrize("given, meant", [
+    ({}, {}), (dict(logits_soft_cap=5.0, sinks=torch.tensor([0.5, -1, 0, 2])), dict(softcap=5.0, sinks=[0.5, -1, 0, 2])),
+])  # fmt: skip
+def test_vllm_cascades(given, meant):
+    """Requests share their first blocks, which are read once: a step of chunks, one of a token each, and one with padding."""
+    from weft.vllm import WeftImpl, WeftMetadataBuilder
+
+    impl, builder = WeftImpl(HEADS, DIM, 0.3, KV_HEADS, **given), WeftMetadataBuilder(None, [], None, torch.device("cpu"))
+    histories, block = Histories(torch.float32), 4
+    _, _, k, v = histories.step((2 * block,))
+    cache, free = torch.full((20, KV_HEADS, block, 2 * DIM), float("nan")), torch.randperm(20).tolist()
+    shared = [free.pop(), free.pop()]
+    impl.do_kv_cache_update(None, k, v, cache, torch.tensor([shared[i // block] * block + i % block for i in range(2 * block)]))
+    tables = {i: list(shared) for i in range(3)}
+    for i in (1, 2):
+        histories.keys[i], histories.values[i] = histories.keys[0], histories.values[0]
+    for counts, padding in [((5, 1, 3), 0), ((1, 1, 1), 0), ((1, 4, None), 2)]:
+        here, q, k, v = histories.step(counts)
+        blocks_for(tables, free, here, histories, block)
+        metadata, total = builder.build(2 * block, vllm_metadata(here, histories, tables, block, padding)), q.shape[0]
+        q, k, v = (torch.cat([x, normal(padding, *x.shape[1:])]) for x in (q, k, v))
+        impl.do_kv_cache_update(None, k, v, cache, metadata.slot_mapping)
+        output = impl.forward(None, q, k, v, cache, metadata, torch.full_like(q, 7))
+        assert_close(output[:total], histories.expected(here, q, causal=True, scale=0.3, **meant), "float32")
+        assert (output[total:] == 7).all()
+    with pytest.raises(weft.Unsupported, match="cascades with a window"):
+        WeftImpl(HEADS, DIM, 0.3, KV_HEADS, sliding_window=4).forward(None, q, k, v, cache, metadata, output)
+    with pytest.raises(weft.Invalid, match="common_prefix_len 6 is no whole number of blocks of 4"):
+        impl.forward(None, q, k, v, cache, builder.build(6, vllm_metadata(here, histories, tables, block, padding)), output)
+    asks = dict(num_query_heads=HEADS, num_kv_heads=KV_HEADS, use_alibi=False, use_sliding_window=False, use_local_attention=False, num_sms=9)
+    assert builder.use_cascade_attention(common_prefix_len=256, query_lens=np.ones(8), **asks)
+    assert not builder.use_cascade_attention(common_prefix_len=255, query_lens=np.ones(8), **asks)
+    assert not builder.use_cascade_attention(common_prefix_len=256, query_lens=np.ones(7), **asks)
+    assert not builder.use_cascade_attention(common_prefix_len=256, query_lens=np.ones(8), **{**asks, "use_sliding_window": True})
+
+
 def test_vllm_encoders_and_other_block_tables():
     from vllm.v1.attention.backend import AttentionType
     from weft.vllm import WeftImpl, WeftMetadataBuilder

@@ -1,0 +1,65 @@
+#include "cpu/combine.h"
+
+#include <math.h>
+
+#include "cpu/kernel/convert.h"
+#include "cpu/thread/walk.h"
+#include "problem/combine.h"
+
+typedef struct job {
+    const weft_combine *p;
+    const weft_combine_data *data;
+    int64_t tile_rows;
+} job;
+
+/* Sets the weight of each part, not yet divided by their sum; returns the row's LSE. */
+static double weigh(const job *j, int64_t row, float *weights, float *total) {
+    double largest = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < j->p->parts; i++) {
+        largest = fmax(largest, (double)j->data->lses[i][row]); /* a NaN has its say below */
+    }
+    for (int64_t i = 0; i < j->p->parts; i++) {
+        const double lse = (double)j->data->lses[i][row], weight = lse == -INFINITY ? 0 : exp(lse - largest);
+        weights[i] = (float)weight;
+        sum += weight;
+    }
+    *total = (float)sum;
+    return sum == 0 ? -INFINITY : largest + log(sum);
+}
+
+static void combine_row(const job *j, int64_t row) {
+    const weft_combine *p = j->p;
+    const size_t from = weft_combine_index(p, &p->part_strides, row);
+    float weights[WEFT_MOST_PARTS], total, sums[WEFT_MAX_HEAD_DIM] = {0}, part[WEFT_MAX_HEAD_DIM];
+    const double lse = weigh(j, row, weights, &total);
+    for (int64_t i = 0; i < p->parts; i++) {
+        if (j->data->lses[i][row] == -INFINITY) {
+            continue; /* whatever its output holds */
+        }
+        weft_cpu_load(p->dtype, j->data->parts[i], from, p->head_dim, part);
+        for (int64_t d = 0; d < p->head_dim; d++) {
+            sums[d] += weights[i] * part[d];
+        }
+    }
+    for (int64_t d = 0; d < p->head_dim && lse != -INFINITY; d++) {
+        sums[d] /= total;
+    }
+    weft_cpu_store(p->o_dtype, j->data->o, weft_combine_index(p, &p->o_strides, row), p->head_dim, sums);
+    if (j->data->lse) {
+        j->data->lse[row] = (float)lse;
+    }
+}
+
+static void combine_tile(void *context, const weft_visit *visit) {
+    const job *j = context;
+    const int64_t begin = visit->tile.n * j->tile_rows;
+    const int64_t end = weft_smaller(begin + j->tile_rows, weft_combine_rows(j->p));
+    for (int64_t row = begin; row < end; row++) {
+        combine_row(j, row);
+    }
+}
+
+weft_status weft_cpu_combine(const weft_plan *plan, const void *data, weft_message *message) {
+    job j = {&plan->problem.combine, data, plan->schedule.tile_m};
+    return weft_cpu_run_tiles(&plan->walk, combine_tile, &j, plan->progress, plan->progress_user, message);
+}
