@@ -125,7 +125,8 @@ STRUCTURES = {
         f"{_SIZED} uint64 sectors sectors_from_sm hits misses fabric_sectors llc_hits dram_read_bytes dram_write_bytes added waited; "
         "uint64[5] reserved"
     ),
-    "SimulateOptions": f"{_SIZED} double drift; uint64 seed; int64 stages; uint64 limit; void* progress progress_user; Profile* profile",
+    "SimulateOptions": f"{_SIZED} double drift; uint64 seed; int64 stages; uint64 limit; void* progress progress_user; Profile* profile; "
+    "int32* page_table",
     "Simulation": (
         f"{_SIZED} Traffic total; uint64 compulsory_misses piece_visits; double seconds tflops elapsed_seconds; uint64 seed; "
         "double simulated; char[32] profile"

@@ -26,7 +26,7 @@ weft_status weft_bound_of(const weft_plan *plan, const weft_simulate_options *op
     if (status) {
         return status;
     }
-    status = weft_sim_walk_make(&source, &walk, plan, &settings.profile, message);
+    status = weft_sim_walk_make(&source, &walk, plan, &settings, message);
     if (status == WEFT_OK && !source.next(&walk, 0, 0, &job)) {
         status = weft_fail(message, WEFT_UNSUPPORTED, "the plan has no tiles");
     }

@@ -137,19 +137,19 @@ static void set_times(weft_sim_job *job, const weft_sim_walk *w, int64_t worker,
 
 void weft_sim_walk_job(const weft_sim_walk *w, int64_t worker, const weft_visit *visit, int64_t pass, weft_sim_job *job) {
     const weft_plan *plan = w->plan;
-    weft_visit_reads reads;
-    reads.pass = pass;
-    reads.sums.line = reads.sums.sectors = reads.sums.at_end = 0;
+    weft_visit_reads reads = {.pass = pass};
     plan->operation->reads(&w->tiling, &plan->walk.reach, visit, plan->machine.l2_sector, &reads);
     fill_visit(job, plan, visit, w->pieces.steps - 1);
     job->streams = reads.streams;
     double apart = (double)reads.sums.sectors; /* sectors that the cluster's CTAs would ask for, each for itself */
     for (int i = 0; i < reads.streams; i++) {
         job->stream[i].base = (uint32_t)(reads.stream[i].line * w->pieces.steps);
+        job->stream[i].places = reads.stream[i].places;
         job->stream[i].weight = (uint32_t)reads.stream[i].sectors;
         job->stream[i].last_weight = (uint32_t)reads.stream[i].at_end;
         apart += (double)reads.stream[i].sectors * (double)reads.stream[i].shared;
     }
+    job->sums.places = NULL;
     job->sums.base = (uint32_t)(reads.sums.line * w->pieces.steps);
     job->sums.weight = (uint32_t)reads.sums.sectors;
     job->sums.last_weight = (uint32_t)reads.sums.at_end;
@@ -200,8 +200,26 @@ static void draw_map(weft_sim_map *map, const weft_pieces *pieces) {
     }
 }
 
+/* Where keys lie in pages, pieces have places: what is distinct among them is counted again. */
+static weft_status place_pages(weft_sim_walk *w, const int32_t *page_table, weft_message *message) {
+    const weft_plan *plan = w->plan;
+    const int64_t sector = plan->machine.l2_sector, passes = w->pieces.passes;
+    if (!plan->operation->place) {
+        return page_table ? weft_fail(message, WEFT_INVALID, "page_table is only for an attention with cache.page above 0")
+                          : WEFT_OK;
+    }
+    const weft_status status = plan->operation->place(&w->tiling, page_table, sector, &w->places, message);
+    w->tiling.places = w->places;
+    if (status == WEFT_OK && w->places) {
+        plan->operation->pieces(&w->tiling, &plan->walk.reach, sector, &w->pieces);
+        w->pieces.passes = passes;
+    }
+    return status;
+}
+
 /* Numbers the pieces: those of the streams, then what is read once, then what is written. */
-static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft_message *message) {
+static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, const int32_t *page_table,
+                                 weft_message *message) {
     const weft_plan *plan = w->plan;
     const weft_schedule *s = &plan->schedule;
     const weft_walk *walk = &plan->walk;
@@ -223,6 +241,10 @@ static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft
         streams > MAX_PIECES || tiles > (MAX_PIECES - streams) / 2) {
         return weft_fail(message, WEFT_UNSUPPORTED, "more pieces than the simulator can number (%d): choose larger tiles",
                          MAX_PIECES);
+    }
+    const weft_status status = place_pages(w, page_table, message);
+    if (status) {
+        return status;
     }
     w->first_lead = (uint32_t)streams;
     w->first_out = (uint32_t)(streams + tiles);
@@ -272,7 +294,8 @@ static weft_status take_turns(weft_sim_walk *w, weft_message *message) {
 }
 
 weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
-                               const weft_profile *profile, weft_message *message) {
+                               const weft_sim_settings *settings, weft_message *message) {
+    const weft_profile *profile = &settings->profile;
     memset(walk, 0, sizeof *walk);
     memset(source, 0, sizeof *source);
     walk->plan = plan;
@@ -283,7 +306,7 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     if (plan->backend->facts) {
         plan->backend->facts(plan, &walk->kernel);
     }
-    weft_status status = number_pieces(source, walk, message);
+    weft_status status = number_pieces(source, walk, settings->page_table, message);
     if (status || (status = check_rates(plan, message))) {
         return status;
     }
@@ -368,6 +391,7 @@ void weft_sim_walk_release(weft_sim_walk *walk) {
     free(walk->passes);
     free(walk->ranks);
     weft_timetable_free(&walk->timetable);
+    free(walk->places);
     free(walk->next_of_domain);
 }
 
@@ -376,14 +400,14 @@ static void release(void *context) {
     free(context);
 }
 
-static weft_status open_plan(const weft_sim_subject *subject, const weft_profile *profile, weft_sim_source *source,
+static weft_status open_plan(const weft_sim_subject *subject, const weft_sim_settings *settings, weft_sim_source *source,
                              weft_message *message) {
     weft_sim_walk *walk = malloc(sizeof *walk);
     if (!walk) {
         memset(source, 0, sizeof *source);
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for a walk");
     }
-    const weft_status status = weft_sim_walk_make(source, walk, subject->of, profile, message);
+    const weft_status status = weft_sim_walk_make(source, walk, subject->of, settings, message);
     source->context = walk;
     source->release = release;
     return status;
