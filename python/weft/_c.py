@@ -108,7 +108,7 @@ STRUCTURES = {
     "Profile": (
         f"{_SIZED} char[32] name; char[96] title; int64 stages; double early spread_step spread_tile spread_load merge matrix overlap; "
         "double step_cycles launch prologue epilogue hidden clock spread_kept; int64 dq_pass; double trips score_cycles beside; int64 in_turn; "
-        "double told"
+        "double told; int64 runs"
     ),
     "PlanOptions": f"{_SIZED} Schedule* schedule; Machine* machine; Device* device; int32 brings_workspace",
     "Tuned": f"{_SIZED} Schedule schedule; double seconds spread; int64 runs date; int32 whole",

@@ -40,7 +40,7 @@ weft_status weft_bound_of(const weft_plan *plan, const weft_simulate_options *op
         for (int i = 0; i < reads.streams; i++) {
             sectors += (double)reads.stream[i].sectors;
         }
-        const double busiest = busiest_steps(plan, total);
+        const double busiest = walk.runs.count > 0 ? fmax(total / workers, 1.0) : busiest_steps(plan, total);
         *bound = (weft_bound){
             .products = total * ctas * reads.flops / weft_sim_matrix_rate(m, reads.dtype),
             .exponentials = total * ctas * reads.exponentials / m->exp_rate,

@@ -25,6 +25,15 @@ static void share_out(weft_visit *visit, int64_t rank, int64_t split) {
 static int next_visit(weft_sim_walk *w, int64_t worker, int64_t domain, weft_visit *visit) {
     const weft_walk *walk = &w->walk;
     const int64_t ctas = weft_plan_tile_ctas(w->plan);
+    if (w->runs.count > 0) {
+        const int64_t run = w->positions[worker];
+        if (run >= w->runs.count) {
+            return 0;
+        }
+        w->passes[worker].run = weft_sim_runs_visit(&w->runs, w->plan, run, visit);
+        w->positions[worker] += walk->workers;
+        return 1;
+    }
     if (walk->dispatch != WEFT_DISPATCH_GRID) {
         const weft_deal deal = {0, w->by_side ? (int32_t)(worker % 2) : -1, walk->reach.kind, 1};
         return weft_worker_next_dealt(walk, &w->workers[worker], deal, visit);
@@ -173,6 +182,10 @@ static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job 
         }
     }
     weft_sim_walk_job(w, worker, &p->visit, p->pass, job);
+    if (p->run.sectors > 0) {
+        job->out = w->first_out + (uint32_t)p->run.number;
+        job->out_weight = (uint32_t)p->run.sectors + (p->run.is_last ? job->out_weight : 0);
+    }
     if (w->ranks[worker] > 0) { /* the first CTA of a cluster writes for all */
         job->out_weight = 0;
     }
@@ -242,17 +255,21 @@ static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, cons
         return weft_fail(message, WEFT_UNSUPPORTED, "more pieces than the simulator can number (%d): choose larger tiles",
                          MAX_PIECES);
     }
-    const weft_status status = place_pages(w, page_table, message);
-    if (status) {
+    weft_status status = place_pages(w, page_table, message);
+    if (status || (w->profile->runs && (status = weft_sim_runs_make(&w->runs, plan, message)))) {
         return status;
+    }
+    tiles = weft_larger(tiles, w->runs.count); /* each has a result, if not of a whole tile */
+    if (tiles > (MAX_PIECES - streams) / 2) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "more runs than the simulator can number (%d)", MAX_PIECES);
     }
     w->first_lead = (uint32_t)streams;
     w->first_out = (uint32_t)(streams + tiles);
     source->pieces = (uint32_t)(streams + 2 * tiles);
     source->next = next_job;
     source->distinct = w->pieces.distinct;
-    source->written = w->pieces.written;
-    source->sectors = w->pieces.distinct + w->pieces.written;
+    source->written = w->pieces.written + (w->runs.count > 0 ? weft_sim_runs_sectors(&w->runs, plan) : 0);
+    source->sectors = source->distinct + source->written;
     source->per_piece = w->pieces.per_piece;
     source->passes = w->pieces.passes;
     draw_map(&source->map, &w->pieces);
@@ -320,7 +337,8 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
             return status;
         }
     }
-    source->workers = smaller(plan->walk.workers, plan->walk.order.count) * weft_plan_tile_ctas(plan);
+    const int64_t jobs = walk->runs.count > 0 ? walk->runs.count : plan->walk.order.count;
+    source->workers = smaller(plan->walk.workers, jobs) * weft_plan_tile_ctas(plan);
     source->seats = plan->machine.workers;
     /* An order that places tiles by domain numbers its workers in turn over the domains; others take them as they come. */
     const int placed = weft_schedule_by_domain(&plan->schedule) && walk->kernel.places;
@@ -352,7 +370,7 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
                     plan->walk.dispatch == WEFT_DISPATCH_DYNAMIC && plan->machine.domains == 2 &&
                     plan->schedule.domains == 2;
     for (int64_t i = 0; i < source->workers; i++) {
-        walk->positions[i] = -1;
+        walk->positions[i] = walk->runs.count > 0 ? i : -1;
         walk->passes[i].pass = walk->pieces.passes; /* none left: the first call takes a visit */
         if (plan->walk.dispatch != WEFT_DISPATCH_GRID) {
             walk->workers[i] = walk->by_side ? weft_worker_start_by_side(&walk->walk, (int32_t)(i % 2), &walk->counter)
@@ -392,6 +410,7 @@ void weft_sim_walk_release(weft_sim_walk *walk) {
     free(walk->ranks);
     weft_timetable_free(&walk->timetable);
     free(walk->places);
+    weft_sim_runs_release(&walk->runs);
     free(walk->next_of_domain);
 }
 

@@ -5,12 +5,14 @@
 #include "order/deal.h"
 #include "order/timetable.h"
 #include "plan/plan.h"
+#include "sim/runs.h"
 #include "sim/subject.h"
 
 /* A visit, and which of its passes a worker has taken. */
 typedef struct weft_sim_pass {
     weft_visit visit;
     int64_t pass;
+    weft_sim_share run; /* which it is, where workers take runs; else zeros */
 } weft_sim_pass;
 
 /* The walk of a plan, dealt out to the machine's workers. */
@@ -33,6 +35,7 @@ typedef struct weft_sim_walk {
     uint32_t first_out, first_lead; /* numbers of the pieces that are written, and read once */
     weft_pieces pieces;             /* what the operation's tiles read and write */
     weft_place *places;             /* where those lie that pages hold, or null */
+    weft_sim_runs runs;             /* where the profile says so; then `positions` are the workers' next ones */
 } weft_sim_walk;
 
 weft_sim_subject weft_sim_subject_of_plan(const weft_plan *plan);

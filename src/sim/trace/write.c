@@ -176,6 +176,9 @@ weft_status weft_trace_write_plan(const weft_plan *plan, const weft_simulate_opt
     if (status == WEFT_OK && walk.by_side) {
         status = weft_fail(message, WEFT_UNSUPPORTED, "tiles that are handed out by side of the L2 make no trace");
     }
+    if (status == WEFT_OK && walk.runs.count > 0) {
+        status = weft_fail(message, WEFT_UNSUPPORTED, "runs make no trace: take a profile without runs");
+    }
     if (status == WEFT_OK && source.turn) {
         status = weft_fail(message, WEFT_UNSUPPORTED, "adds that take turns make no trace: take a profile without in_turn");
     }
