@@ -10,9 +10,13 @@
 extern const weft_cpu_decode weft_cpu_decode__avx512;
 
 /* ROWS: queries, rows of a tile register. STEP: dims of a step of scores, or keys of a step of sums. BLOCK: keys whose
- * values are read once for every 64 dims and stay in the L1 meanwhile. AHEAD: bytes from the key that is multiplied to the
- * one that is prefetched. */
-enum { ROWS = 16, STEP = 32, BLOCK = 64, MOST_DIM = 256, LINE = 64, AHEAD = 4096 };
+ * values are read once for every 64 dims and stay in the L1 meanwhile. */
+enum { ROWS = 16, STEP = 32, BLOCK = 64, LINE = 64 };
+
+/* Whether tile registers multiply: of other heads, vectors do. */
+static int by_tiles(int rows, int64_t dim) {
+    return rows > WEFT_CPU_DECODE_ROWS && dim % 64 == 0;
+}
 
 /* Queries (rows, dim) as right operands: for each STEP of dims, pairs of dims x queries. */
 static void pack_queries(int rows, int64_t dim, const float *q, uint16_t *to) {
@@ -40,25 +44,34 @@ static inline __attribute__((always_inline)) void dot_keys(int64_t dim, const ui
     _tile_stored(0, block, LINE);
 }
 
+/* Behind the rows of q. */
+static void prepare(int rows, int64_t dim, float *q) {
+    _Static_assert(WEFT_CPU_DECODE_FORM_ROWS * sizeof(float) >= ROWS * sizeof(uint16_t), "there is room");
+    if (by_tiles(rows, dim)) {
+        pack_queries(rows, dim, q, (uint16_t *)(q + WEFT_CPU_DECODE_MOST_ROWS * dim));
+    }
+}
+
+/* Few rows, or few keys. */
+static void dots_by_vectors(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *q, const char *k,
+                            int64_t step, float *scores, int64_t pitch, weft_cpu_ahead *ahead) {
+    for (int r = 0; r < rows; r += 8) {
+        weft_cpu_decode__avx512.dots(dtype, (int)weft_cpu_min(8, rows - r), keys, dim, q + r * dim, k, step,
+                                     scores + r * pitch, pitch, ahead);
+    }
+}
+
 static void dots(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *q, const char *k, int64_t step,
-                 float *scores, int64_t pitch) {
-    if (rows <= WEFT_CPU_DECODE_ROWS || keys < ROWS) {
-        for (int r = 0; r < rows; r += WEFT_CPU_DECODE_ROWS) {
-            weft_cpu_decode__avx512.dots(dtype, (int)weft_cpu_min(WEFT_CPU_DECODE_ROWS, rows - r), keys, dim, q + r * dim,
-                                         k, step, scores + r * pitch, pitch);
-        }
+                 float *scores, int64_t pitch, weft_cpu_ahead *ahead) {
+    const uint16_t *packed = (const uint16_t *)(q + WEFT_CPU_DECODE_MOST_ROWS * dim);
+    float block[ROWS * ROWS];
+    if (!by_tiles(rows, dim) || keys < ROWS) {
+        dots_by_vectors(dtype, rows, keys, dim, q, k, step, scores, pitch, ahead);
         return;
     }
-    uint16_t packed[MOST_DIM * ROWS];
-    float block[ROWS * ROWS];
-    pack_queries(rows, dim, q, packed);
     for (int64_t key = 0; key < keys; key += ROWS) {
         const int64_t first = key + ROWS <= keys ? key : keys - ROWS; /* the last sixteen overlap */
-        for (int i = 0; i < ROWS; i++) {
-            for (int64_t d = 0; d < 2 * dim; d += LINE) {
-                _mm_prefetch(k + (first + i) * step + d + AHEAD, _MM_HINT_T0);
-            }
-        }
+        weft_cpu_fetch(ahead, ROWS * 2 * dim);
         dot_keys(dim, packed, k + first * step, step, block);
         for (int r = 0; r < rows; r += 4) {
             for (int i = 0; i < ROWS; i += 4) {
@@ -69,17 +82,20 @@ static void dots(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const fl
 }
 
 /* Pairs of the rows of `keys` keys, a multiple of STEP, for dims 0 .. 63. */
-static inline __attribute__((always_inline)) void pair_values(int64_t keys, const char *v, int64_t step, uint16_t *to) {
+static inline __attribute__((always_inline)) void pair_values(int64_t keys, const char *v, int64_t step, uint16_t *to,
+                                                              weft_cpu_ahead *ahead) {
     for (int64_t key = 0; key < keys; key += 2, to += 2 * 64) {
+        weft_cpu_fetch(ahead, 2 * 2 * 64);
         pair_rows(v + key * step, step, 64, to);
     }
 }
 
 /* Adds the values of `keys` keys to 64 dims of out, which are 4 tile registers. */
 static inline __attribute__((always_inline)) void add_values(int64_t keys, const uint16_t *weights, const char *v,
-                                                             int64_t step, float *out, int64_t out_step) {
+                                                             int64_t step, float *out, int64_t out_step,
+                                                             weft_cpu_ahead *ahead) {
     uint16_t paired[BLOCK * 64];
-    pair_values(keys, v, step, paired);
+    pair_values(keys, v, step, paired, ahead);
     _tile_loadd(0, out, out_step);
     _tile_loadd(1, out + 16, out_step);
     _tile_loadd(2, out + 32, out_step);
@@ -103,8 +119,8 @@ static inline __attribute__((always_inline)) void add_values(int64_t keys, const
 }
 
 static void sums(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *weights, int64_t pitch, const char *v,
-                 int64_t step, float *out) {
-    const int64_t whole = rows <= WEFT_CPU_DECODE_ROWS ? 0 : keys / STEP * STEP;
+                 int64_t step, float *out, weft_cpu_ahead *ahead) {
+    const int64_t whole = by_tiles(rows, dim) ? keys / STEP * STEP : 0;
     uint16_t narrow[BLOCK * ROWS]; /* for each STEP of keys, queries x keys */
     memset(narrow, 0, sizeof narrow);
     for (int64_t key = 0; key < whole; key += BLOCK) {
@@ -115,12 +131,12 @@ static void sums(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const fl
             }
         }
         for (int64_t d = 0; d < dim; d += 64) {
-            add_values(count, narrow, v + key * step + 2 * d, step, out + d, dim * (int64_t)sizeof *out);
+            add_values(count, narrow, v + key * step + 2 * d, step, out + d, dim * (int64_t)sizeof *out, ahead);
         }
     }
-    for (int r = 0; r < rows && whole < keys; r += WEFT_CPU_DECODE_ROWS) {
-        weft_cpu_decode__avx512.sums(dtype, (int)weft_cpu_min(WEFT_CPU_DECODE_ROWS, rows - r), keys - whole, dim,
-                                     weights + r * pitch + whole, pitch, v + whole * step, step, out + r * dim);
+    for (int r = 0; r < rows && whole < keys; r += 8) {
+        weft_cpu_decode__avx512.sums(dtype, (int)weft_cpu_min(8, rows - r), keys - whole, dim, weights + r * pitch + whole,
+                                     pitch, v + whole * step, step, out + r * dim, ahead);
     }
 }
 
@@ -129,7 +145,7 @@ static float softmax(int64_t keys, float *scores, float factor, float *max, floa
 }
 
 static int takes(int64_t rows, int64_t dim) {
-    return rows <= WEFT_CPU_DECODE_ROWS || (rows <= ROWS && dim % 64 == 0);
+    return weft_cpu_decode__avx512.takes(rows, dim) || (rows <= ROWS && by_tiles((int)rows, dim));
 }
 
-const weft_cpu_decode weft_cpu_decode__amx = {takes, dots, sums, softmax};
+const weft_cpu_decode weft_cpu_decode__amx = {takes, BLOCK, prepare, dots, sums, softmax};
