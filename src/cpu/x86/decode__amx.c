@@ -44,6 +44,44 @@ static inline __attribute__((always_inline)) void dot_keys(int64_t dim, const ui
     _tile_stored(0, block, LINE);
 }
 
+/* Scores of 64 keys: four sums that do not wait for each other. */
+static inline __attribute__((always_inline)) void dot_many_keys(int64_t dim, const uint16_t *q, const char *k, int64_t step,
+                                                                float *block, weft_cpu_ahead *ahead) {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (int64_t d = 0; d < dim; d += STEP) {
+        const char *at = k + 2 * d;
+        _tile_loadd(6, q + d * ROWS, LINE);
+        weft_cpu_fetch(ahead, ROWS * LINE);
+        _tile_loadd(4, at, step);
+        _tile_dpbf16ps(0, 4, 6);
+        weft_cpu_fetch(ahead, ROWS * LINE);
+        _tile_loadd(5, at + ROWS * step, step);
+        _tile_dpbf16ps(1, 5, 6);
+        weft_cpu_fetch(ahead, ROWS * LINE);
+        _tile_loadd(4, at + 2 * ROWS * step, step);
+        _tile_dpbf16ps(2, 4, 6);
+        weft_cpu_fetch(ahead, ROWS * LINE);
+        _tile_loadd(5, at + 3 * ROWS * step, step);
+        _tile_dpbf16ps(3, 5, 6);
+    }
+    _tile_stored(0, block, LINE);
+    _tile_stored(1, block + ROWS * ROWS, LINE);
+    _tile_stored(2, block + 2 * ROWS * ROWS, LINE);
+    _tile_stored(3, block + 3 * ROWS * ROWS, LINE);
+}
+
+/* Sixteen keys' scores (keys, queries) to rows of queries. */
+static inline void put_scores(int rows, const float *block, float *scores, int64_t pitch) {
+    for (int r = 0; r < rows; r += 4) {
+        for (int i = 0; i < ROWS; i += 4) {
+            transpose_floats((const char *)(block + i * ROWS + r), LINE, scores + r * pitch + i, pitch);
+        }
+    }
+}
+
 /* Behind the rows of q. */
 static void prepare(int rows, int64_t dim, float *q) {
     _Static_assert(WEFT_CPU_DECODE_FORM_ROWS * sizeof(float) >= ROWS * sizeof(uint16_t), "there is room");
@@ -64,20 +102,23 @@ static void dots_by_vectors(weft_dtype dtype, int rows, int64_t keys, int64_t di
 static void dots(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *q, const char *k, int64_t step,
                  float *scores, int64_t pitch, weft_cpu_ahead *ahead) {
     const uint16_t *packed = (const uint16_t *)(q + WEFT_CPU_DECODE_MOST_ROWS * dim);
-    float block[ROWS * ROWS];
+    float block[4 * ROWS * ROWS];
     if (!by_tiles(rows, dim) || keys < ROWS) {
         dots_by_vectors(dtype, rows, keys, dim, q, k, step, scores, pitch, ahead);
         return;
     }
-    for (int64_t key = 0; key < keys; key += ROWS) {
+    int64_t key = 0;
+    for (; key + 4 * ROWS <= keys; key += 4 * ROWS) {
+        dot_many_keys(dim, packed, k + key * step, step, block, ahead);
+        for (int i = 0; i < 4; i++) {
+            put_scores(rows, block + i * ROWS * ROWS, scores + key + i * ROWS, pitch);
+        }
+    }
+    for (; key < keys; key += ROWS) {
         const int64_t first = key + ROWS <= keys ? key : keys - ROWS; /* the last sixteen overlap */
         weft_cpu_fetch(ahead, ROWS * 2 * dim);
         dot_keys(dim, packed, k + first * step, step, block);
-        for (int r = 0; r < rows; r += 4) {
-            for (int i = 0; i < ROWS; i += 4) {
-                transpose_floats((const char *)(block + i * ROWS + r), LINE, scores + r * pitch + first + i, pitch);
-            }
-        }
+        put_scores(rows, block, scores + first, pitch);
     }
 }
 
@@ -85,7 +126,7 @@ static void dots(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const fl
 static inline __attribute__((always_inline)) void pair_values(int64_t keys, const char *v, int64_t step, uint16_t *to,
                                                               weft_cpu_ahead *ahead) {
     for (int64_t key = 0; key < keys; key += 2, to += 2 * 64) {
-        weft_cpu_fetch(ahead, 2 * 2 * 64);
+        weft_cpu_fetch(ahead, 2 * 64);
         pair_rows(v + key * step, step, 64, to);
     }
 }
@@ -103,12 +144,16 @@ static inline __attribute__((always_inline)) void add_values(int64_t keys, const
     for (int64_t key = 0; key < keys; key += STEP) {
         const uint16_t *at = paired + key * 64;
         _tile_loadd(4, weights + key * ROWS, LINE);
+        weft_cpu_fetch(ahead, STEP * 64 / 4);
         _tile_loadd(5, at, 4 * LINE);
         _tile_dpbf16ps(0, 4, 5);
+        weft_cpu_fetch(ahead, STEP * 64 / 4);
         _tile_loadd(6, at + 32, 4 * LINE);
         _tile_dpbf16ps(1, 4, 6);
+        weft_cpu_fetch(ahead, STEP * 64 / 4);
         _tile_loadd(5, at + 64, 4 * LINE);
         _tile_dpbf16ps(2, 4, 5);
+        weft_cpu_fetch(ahead, STEP * 64 / 4);
         _tile_loadd(6, at + 96, 4 * LINE);
         _tile_dpbf16ps(3, 4, 6);
     }
