@@ -36,12 +36,13 @@ typedef struct weft_profile {
     double beside;       /**< share of a CTA's products that run beside other work of another CTA on its SM */
     int64_t in_turn;     /**< attention backward: 1: adds wait for their turns; 2: and the first stores; 0: as they come */
     double told;         /**< with turns: steps from an add until whoever is next may add, at least */
+    int64_t runs;        /**< 1: decode: workers share the steps of all tiles in runs; 0: a worker takes whole tiles */
 } weft_profile;
 
 #define WEFT_PROFILE_INIT                                                                                                  \
     {                                                                                                                      \
         sizeof(weft_profile), "", "", 0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0, 0.0,     \
-            0.0, 0.0, 0, 0.0                                                                                               \
+            0.0, 0.0, 0, 0.0, 0                                                                                            \
     }
 
 /** Finds a profile: one of the built-in ones by name, in upper or lower case, or a file by path (anything with a '/' or

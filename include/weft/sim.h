@@ -45,10 +45,12 @@ typedef struct weft_simulate_options {
     weft_progress progress; /**< null, or called now and then, from the thread that simulates, with steps done and in all */
     void *progress_user;    /**< its first argument */
     const weft_profile *profile; /**< of the kernel; null: weft_plan_profile() */
+    const int32_t *page_table;   /**< attention with cache.page: as weft_kv_cache_data.table; null: pages lie apart, and
+                                      nobody shares one */
 } weft_simulate_options;
 
 #define WEFT_SIMULATE_INIT                                                                                                 \
-    { sizeof(weft_simulate_options), 0.0, 0, 0, 0, NULL, NULL, NULL }
+    { sizeof(weft_simulate_options), 0.0, 0, 0, 0, NULL, NULL, NULL, NULL }
 
 /** What came out. */
 typedef struct weft_simulation {

@@ -111,7 +111,7 @@ STRUCTURES = {
     "Profile": (
         f"{_SIZED} char[32] name; char[96] title; int64 stages; double early spread_step spread_tile spread_load merge matrix overlap; "
         "double step_cycles launch prologue epilogue hidden clock spread_kept; int64 dq_pass; double trips score_cycles beside; int64 in_turn; "
-        "double told"
+        "double told; int64 runs"
     ),
     "PlanOptions": f"{_SIZED} Schedule* schedule; Machine* machine; Device* device; int32 brings_workspace",
     "Tuned": f"{_SIZED} Schedule schedule; double seconds spread; int64 runs date; int32 whole",
@@ -128,7 +128,8 @@ STRUCTURES = {
         f"{_SIZED} uint64 sectors sectors_from_sm hits misses fabric_sectors llc_hits dram_read_bytes dram_write_bytes added waited; "
         "uint64[5] reserved"
     ),
-    "SimulateOptions": f"{_SIZED} double drift; uint64 seed; int64 stages; uint64 limit; void* progress progress_user; Profile* profile",
+    "SimulateOptions": f"{_SIZED} double drift; uint64 seed; int64 stages; uint64 limit; void* progress progress_user; Profile* profile; "
+    "int32* page_table",
     "Simulation": (
         f"{_SIZED} Traffic total; uint64 compulsory_misses piece_visits; double seconds tflops elapsed_seconds; uint64 seed; "
         "double simulated; char[32] profile"

@@ -127,6 +127,8 @@ class Attention(Problem):
     dtype      "fp32", "fp16", "bf16" or, to simulate, "fp8"; layout "bshd" or "bhsd"
     window, chunk, prefix, softcap, lengths, kv_lengths as for weft.attention(); seq and kv_seq are then those of a packed batch
     head_dim_v of V and O; None: head_dim
+    page, append, kv_used  a KV cache: keys of a page (0: no pages), new keys of each sequence (packed: of all), keys that each
+               has before; kv_seq is then the most keys of a sequence. To plan and to simulate
     flops      4 batch heads seq kv_seq head_dim, halved when causal
     """
 
@@ -148,9 +150,26 @@ class Attention(Problem):
     head_dim_v: Optional[int] = None
     lengths: Optional[Tuple[int, ...]] = None
     kv_lengths: Optional[Tuple[int, ...]] = None
+    page: int = 0
+    append: int = 0
+    kv_used: Optional[Tuple[int, ...]] = None
 
     operation: ClassVar[int] = _c.ATTENTION
     subject: ClassVar[str] = "attention"
+
+    def of_each(self, name: str, values: Any, count: int = 1) -> Tuple[int, ...]:
+        """Whole numbers of 32 bits, `count` for each sequence: a list of sequences, or of lists where there are several."""
+        try:
+            rows = [[value] if count == 1 and not hasattr(value, "__len__") else value for value in values]
+            numbers = tuple(whole(name, value) for row in rows for value in row)
+        except TypeError:
+            raise Invalid(f"{name} is not a list of whole numbers for each sequence") from None
+        sequences = self.batch if self.lengths is None else len(self.lengths)
+        if len(rows) != sequences or len(numbers) != sequences * count:
+            raise Invalid(f"{name} has not {count} for each of {sequences} sequences")
+        if not all(-(2**31) <= number < 2**31 for number in numbers):
+            raise Invalid(f"{name} has a number that is no int32")
+        return numbers
 
     def to_c(self) -> _c.Attention:
         sizes = {"batch": self.batch, "heads": self.heads, "kv_heads": self.heads if self.kv_heads is None else self.kv_heads,
@@ -159,11 +178,14 @@ class Attention(Problem):
         offset = None if self.offset is None else whole("offset", self.offset)
         given = {"q_starts": self.lengths, "kv_starts": self.kv_lengths}
         known = {name: starts_of([whole("lengths", x) for x in lengths]) for name, lengths in given.items() if lengths is not None}
+        if self.kv_used is not None:
+            known["kv_used"] = self.of_each("kv_used", self.kv_used)
         return _c.problem(
             _c.Attention, self.operation, **{name: whole(name, size) for name, size in sizes.items()},
             dtype=number_of("dtype", self.dtype, DTYPES), scale=scale_of(self.scale), softcap=number_in("softcap", self.softcap),
             layout=number_of("layout", self.layout, LAYOUTS), lengths=lengths_to_c(known),
             sequences=0 if self.lengths is None else len(self.lengths),
+            cache=_c.KvCache(page=whole("page", self.page), append=whole("append", self.append)),
             **mask_of(self.causal, offset, window_of(self.window), whole("chunk", self.chunk)),
         )  # fmt: skip
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-from typing import Iterable, List, Mapping, Optional, Tuple, Union
+from typing import Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _c, machines, notebook, plans, profiles, schedules
 from .errors import Invalid
-from .problems import Problem
+from .problems import Attention, Problem
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +70,15 @@ def options(profile: profiles.ProfileLike, drift: Optional[float], seed: int, st
     return _c.SimulateOptions(spread, seed, ahead, limit, None, None, kernel and ctypes.pointer(kernel._c))
 
 
+def _pages(problem: Problem, table: Sequence[Sequence[int]]):
+    """A list of pages for each sequence, as the library takes it."""
+    page = getattr(problem, "page", 0)
+    if not isinstance(problem, Attention) or page < 1:
+        raise Invalid("page_table is only for an attention with pages")
+    entries = problem.of_each("page_table", table, (problem.seq if problem.kv_seq is None else problem.kv_seq) // page)
+    return (ctypes.c_int32 * len(entries))(*entries)
+
+
 def result(machine: machines.Machine, schedule: Optional[schedules.Schedule], out: _c.Simulation, domains) -> Simulation:
     """What the library gave, as a Simulation."""
     return Simulation(
@@ -81,7 +90,8 @@ def result(machine: machines.Machine, schedule: Optional[schedules.Schedule], ou
 
 def simulate(problem: Problem, schedule: schedules.ScheduleLike = None, machine: machines.MachineLike = None, *,
              profile: profiles.ProfileLike = None, drift: Optional[float] = None, seed: int = 1,
-             stages: Optional[int] = None, limit: int = 0) -> Simulation:  # fmt: skip
+             stages: Optional[int] = None, limit: int = 0,
+             page_table: Optional[Sequence[Sequence[int]]] = None) -> Simulation:  # fmt: skip
     """Predicts the L2 and DRAM traffic and the time of a problem under a schedule on a machine.
 
     problem   a weft.Attention, a weft.AttentionBackward or a weft.Gemm
@@ -91,11 +101,14 @@ def simulate(problem: Problem, schedule: schedules.ScheduleLike = None, machine:
     drift     relative spread of step times between workers; None: the profile's
     stages    steps that a worker requests ahead of the one it computes; None: the profile's
     limit     start no tile after this many steps, and scale what was counted; 0: simulate all
+    page_table  an attention with pages: the pages of each sequence, kv_seq / page of them; None: all apart, and nobody shares one
     """
     where = machines.of(machine) or machines.Machine.host()
     plan = plans.plan(problem, schedule, where)
     out, domains = _c.Simulation(), _c.array(_c.Traffic, max(1, where.domains))
     given = options(profile, drift, seed, stages, limit)
+    if page_table is not None:
+        given.page_table = _pages(problem, page_table)
     _c.call(_c.library.weft_simulate, plan._handle, ctypes.byref(given), ctypes.byref(out), domains)
     return result(where, plan.schedule, out, domains)
 

@@ -248,7 +248,12 @@ static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach,
 }
 
 weft_tiling weft_plan_tiling(const weft_plan *plan) {
-    return (weft_tiling){&plan->problem, &plan->schedule, plan->heads_in_tile, plan->products, plan->lead, plan->joined, 0};
+    return (weft_tiling){.problem = &plan->problem,
+                         .schedule = &plan->schedule,
+                         .heads_in_tile = plan->heads_in_tile,
+                         .products = plan->products,
+                         .lead = plan->lead,
+                         .joined = plan->joined};
 }
 
 /* Settles the tile, chooses what is still open and lays the schedule over the grid of tiles. */

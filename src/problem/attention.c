@@ -223,6 +223,7 @@ const weft_operation_row weft_operation_attention = {
     .lay_out = weft_attention_lay_out,
     .pieces = weft_attention_pieces,
     .reads = weft_attention_reads,
+    .place = weft_attention_place,
     .step_bytes = weft_attention_step_bytes,
     .text = text,
     .title = title,

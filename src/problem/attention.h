@@ -52,6 +52,12 @@ size_t weft_attention_cache_inputs(const weft_attention *p, weft_buffer *list);
 int weft_attention_kv_apart(const weft_problem *problem, const weft_data *data, size_t first, size_t second);
 weft_tensor_axis weft_attention_kv_batches(const weft_attention *p, const weft_strides *s);
 weft_tensor_axis weft_attention_kv_rows(const weft_attention *p, const weft_strides *s);
+weft_status weft_attention_check_table(const weft_attention *p, const int32_t *table, weft_message *message);
+
+/* attention_places.c: as in weft_operation_row; and the sectors of a block of keys in pages that lie apart. */
+weft_status weft_attention_place(const weft_tiling *tiling, const int32_t *table, int64_t sector, weft_place **places,
+                                 weft_message *message);
+int64_t weft_attention_kv_sectors(const weft_attention *p, int64_t keys, int64_t sector);
 
 /* attention_backward.c: the parts that a split cuts the heads that share keys into, from 1 to all of them. It cuts the
  * blocks of queries of each head into split / that many. */

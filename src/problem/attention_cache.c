@@ -294,7 +294,7 @@ static weft_status check_entries(const weft_attention *p, const int32_t *table, 
 }
 
 /* What its queries see is one run of keys, from what the first sees first to what the last sees last. */
-static weft_status check_table(const weft_attention *p, const int32_t *table, weft_message *message) {
+weft_status weft_attention_check_table(const weft_attention *p, const int32_t *table, weft_message *message) {
     const weft_sequences all = weft_attention_sequences(p);
     const weft_band band = weft_attention_band(p);
     weft_status status = WEFT_OK;
@@ -317,7 +317,7 @@ static weft_status check_table(const weft_attention *p, const int32_t *table, we
 weft_status weft_attention_take_cache(weft_attention *p, const weft_kv_cache_data *data, weft_message *message) {
     p->cache.new_starts = weft_attention_join_new_starts(p, p->cache.new_starts, data);
     const weft_status status = check_new_starts(p, message);
-    return status || p->cache.page == 0 ? status : check_table(p, data->table, message);
+    return status || p->cache.page == 0 ? status : weft_attention_check_table(p, data->table, message);
 }
 
 const int32_t *weft_attention_join_new_starts(const weft_attention *p, const int32_t *known,

@@ -82,26 +82,29 @@ void weft_attention_lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *
  * are measured here. */
 enum { LINE = 128, ATOM = 64, NEAR = 15 << 20 };
 
-/* K and V of a block are always asked for together, so they are one piece. */
-static int64_t kv_sectors(const weft_attention *p, int64_t keys, int64_t sector) {
-    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype);
-    return weft_sectors(keys, p->head_dim * bytes, p->k_strides.seq * bytes, sector) +
-           weft_sectors(keys, p->head_dim_v * bytes, p->v_strides.seq * bytes, sector);
+/* The sequences of a batch. */
+static weft_rows sequences_of(const weft_reach *reach, int64_t batch) {
+    const int packed = weft_reach_has_band(reach) && reach->sequences.lengths.q_starts;
+    const weft_rows numbers = {packed ? 0 : batch, packed ? reach->sequences.count : batch + 1};
+    return numbers;
 }
 
-/* What the queries of a sequence see has no gaps, and sequences lie one behind the other. */
-int64_t weft_attention_seen(const weft_reach *reach, int64_t batch) {
-    const weft_sequences *all = &reach->sequences;
-    const int packed = all->lengths.q_starts != NULL;
+/* The steps that the queries of a sequence visit: what they see has no gaps. */
+static weft_steps steps_of(const weft_reach *reach, int64_t number) {
     if (!weft_reach_has_band(reach)) {
-        const weft_steps steps = weft_slice_steps(&reach->slice, 0, reach->rows, &reach->by_tile_columns);
-        return smaller(reach->columns, steps.end * reach->tile_columns) - steps.begin * reach->tile_columns;
+        return weft_slice_steps(&reach->slice, 0, reach->rows, &reach->by_tile_columns);
     }
+    const weft_sequence s = weft_sequence_at(&reach->sequences, number);
+    const weft_cut cut = {weft_reach_sequence_rows(reach, &s), number};
+    return weft_reach_band_steps(reach, &cut);
+}
+
+/* Sequences lie one behind the other. */
+int64_t weft_attention_seen(const weft_reach *reach, int64_t batch) {
+    const weft_rows numbers = sequences_of(reach, batch);
     int64_t seen = 0, end = 0; /* the end of the steps that have been counted */
-    for (int64_t i = packed ? 0 : batch; i < (packed ? all->count : batch + 1); i++) {
-        const weft_sequence s = weft_sequence_at(all, i);
-        const weft_cut cut = {weft_reach_sequence_rows(reach, &s), i};
-        const weft_steps steps = weft_reach_band_steps(reach, &cut);
+    for (int64_t i = numbers.begin; i < numbers.end; i++) {
+        const weft_steps steps = steps_of(reach, i);
         const int64_t begin = weft_larger(steps.begin, end);
         end = weft_larger(steps.end, end);
         seen += smaller(reach->columns, end * reach->tile_columns) - smaller(end, begin) * reach->tile_columns;
@@ -138,6 +141,30 @@ static int64_t listed_columns(const weft_tiling *t, const weft_reach *reach, int
     return seen;
 }
 
+/* The same where keys lie in pages: blocks that several sequences share count once. Without memory, each time. */
+static int64_t placed_sectors(const weft_tiling *t, const weft_reach *reach) {
+    const weft_attention *p = &t->problem->attention;
+    const int64_t steps = weft_ceil_divide(reach->columns, reach->tile_columns), line = p->kv_heads * steps;
+    unsigned char *counted = calloc((size_t)(p->batch * steps), 1);
+    int64_t sectors = 0;
+    for (int64_t batch = 0; batch < p->batch; batch++) {
+        const weft_rows numbers = sequences_of(reach, batch);
+        for (int64_t i = numbers.begin; i < numbers.end; i++) {
+            const weft_steps seen = steps_of(reach, i);
+            for (int64_t step = seen.begin; step < seen.end; step++) {
+                const weft_place *at = &t->places[batch * steps + step];
+                const int64_t block = at->piece / line * steps + at->piece % line;
+                sectors += counted && counted[block] ? 0 : at->sectors;
+                if (counted) {
+                    counted[block] = 1;
+                }
+            }
+        }
+    }
+    free(counted);
+    return sectors * p->kv_heads;
+}
+
 /* K and V that tiles visit, of all kv heads and batches, in sectors. */
 static int64_t seen_sectors(const weft_tiling *t, const weft_reach *reach, int64_t sector) {
     const weft_attention *p = &t->problem->attention;
@@ -146,12 +173,42 @@ static int64_t seen_sectors(const weft_tiling *t, const weft_reach *reach, int64
     const int64_t heads = listed && b->head_stride > 0 ? p->kv_heads : 1;
     const int64_t batches = weft_sequences_vary(&reach->sequences) || (listed && b->batch_stride > 0) ? p->batch : 1;
     int64_t sectors = 0;
+    if (t->places) {
+        return placed_sectors(t, reach);
+    }
     for (int64_t i = 0; i < batches * heads; i++) {
         const int64_t batch = i / heads, head = i % heads;
         const int64_t seen = listed ? listed_columns(t, reach, batch, head) : weft_attention_seen(reach, batch);
-        sectors += kv_sectors(p, seen, sector);
+        sectors += weft_attention_kv_sectors(p, seen, sector);
     }
     return sectors * (p->kv_heads / heads) * (p->batch / batches);
+}
+
+/* Sectors of the new keys and values of a kv head that a run appends to some sequences: of k_new and v_new, and of the
+ * cache that they are written to. Of sequences, those whose first row is one of `rows`. */
+typedef struct appended {
+    int64_t read, written;
+} appended;
+
+static appended appended_by(const weft_tiling *t, int64_t first, weft_rows rows, int64_t sector) {
+    const weft_attention *p = &t->problem->attention;
+    const weft_kv_cache *c = &p->cache;
+    const weft_sequences all = weft_attention_sequences(p);
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype);
+    appended sum = {0, 0};
+    for (int64_t i = first; c->append > 0 && i < (all.lengths.q_starts ? all.count : first + 1); i++) {
+        const weft_sequence s = weft_sequence_at(&all, i);
+        if (s.rows.begin >= rows.end) {
+            break;
+        }
+        if (s.rows.begin >= rows.begin && s.rows.begin < s.rows.end) {
+            const int64_t count = weft_attention_new_keys(p, &all, i).count;
+            sum.read += weft_sectors(count, p->head_dim * bytes, c->k_new_strides.seq * bytes, sector) +
+                        weft_sectors(count, p->head_dim_v * bytes, c->v_new_strides.seq * bytes, sector);
+            sum.written += weft_attention_kv_sectors(p, count, sector);
+        }
+    }
+    return sum;
 }
 
 void weft_attention_pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector, weft_pieces *pieces) {
@@ -167,10 +224,19 @@ void weft_attention_pieces(const weft_tiling *t, const weft_reach *reach, int64_
                             .step = "key block",
                             .read = "blocks of K and V",
                             .per_piece = 2};
+    const double added = 2.0 * (double)s->cluster_m * (double)p->cache.append;
     pieces->largest = (fmax((double)row, (double)row_v) / (double)sector + 1) *
-                      fmax(2.0 * (double)s->tile_n, (double)(s->cluster_m * s->cluster_n) * (double)s->tile_m);
+                      fmax(2.0 * (double)s->tile_n, (double)(s->cluster_m * s->cluster_n) * (double)s->tile_m + added);
+    pieces->refused =
+        p->cache.page > 0 && p->block_rows > 0 ? "the simulator takes no block mask over keys in pages" : NULL;
     pieces->distinct = (uint64_t)(seen_sectors(t, reach, sector) + p->batch * p->heads * q);
     pieces->written = (uint64_t)(p->batch * p->heads * o);
+    for (int64_t batch = 0; batch < p->batch && p->cache.append > 0; batch++) {
+        const weft_rows rows = {0, p->seq};
+        const appended sum = appended_by(t, batch, rows, sector);
+        pieces->distinct += (uint64_t)(p->kv_heads * sum.read);
+        pieces->written += (uint64_t)(p->kv_heads * sum.written);
+    }
     if (p->k_strides.seq * bytes != row) {
         /* Rows of neighbouring heads share lines, as far as both are in the cache. */
         const double head = 2.0 * (double)(p->kv_seq * row), fit = fmin((double)p->kv_heads, NEAR / head);
@@ -180,7 +246,16 @@ void weft_attention_pieces(const weft_tiling *t, const weft_reach *reach, int64_
     }
 }
 
-/* A cluster of query blocks asks for K and V once. */
+/* Heads of K and V whose first query head is in the visit's tile or cluster. */
+static int64_t kv_heads_begun(const weft_tiling *t, const weft_visit *visit) {
+    const int64_t group = t->problem->attention.heads / t->problem->attention.kv_heads;
+    const int64_t begin = visit->tile.head * t->heads_in_tile;
+    const int64_t end = begin + t->schedule->cluster_m * t->heads_in_tile;
+    return weft_ceil_divide(end, group) - weft_ceil_divide(begin, group);
+}
+
+/* A cluster of query blocks asks for K and V once. What a run appends is read and written with the first tile of its
+ * sequence and kv head. */
 void weft_attention_reads(const weft_tiling *t, const weft_reach *reach, const weft_visit *visit, int64_t sector,
                           weft_visit_reads *reads) {
     const weft_attention *p = &t->problem->attention;
@@ -196,9 +271,11 @@ void weft_attention_reads(const weft_tiling *t, const weft_reach *reach, const w
             reads->stream[reads->streams - 1].shared += s->cluster_n;
             continue;
         }
-        reads->stream[reads->streams].line = visit->tile.batch * p->kv_heads + kv_head;
-        reads->stream[reads->streams].sectors = kv_sectors(p, s->tile_n, sector);
-        reads->stream[reads->streams].at_end = kv_sectors(p, last_keys, sector);
+        reads->stream[reads->streams].line = (t->places ? 0 : visit->tile.batch * p->kv_heads) + kv_head;
+        reads->stream[reads->streams].places = t->places ? t->places + visit->tile.batch * steps : NULL;
+        reads->stream[reads->streams].sectors =
+            t->places ? t->places[p->batch * steps].sectors : weft_attention_kv_sectors(p, s->tile_n, sector);
+        reads->stream[reads->streams].at_end = weft_attention_kv_sectors(p, last_keys, sector);
         reads->stream[reads->streams++].shared = s->cluster_n;
     }
     const weft_rows rows =
@@ -207,6 +284,12 @@ void weft_attention_reads(const weft_tiling *t, const weft_reach *reach, const w
     const int64_t heads = s->cluster_m * t->heads_in_tile;
     reads->first_sectors = heads * weft_sectors(queries, p->head_dim * bytes, p->q_strides.seq * bytes, sector);
     reads->out_sectors = heads * weft_sectors(queries, p->head_dim_v * bytes, p->o_strides.seq * bytes, sector);
+    if (p->cache.append > 0) {
+        const int64_t first = p->lengths.q_starts ? visit->cut.sequence : visit->tile.batch;
+        const appended sum = appended_by(t, first, rows, sector);
+        reads->first_sectors += kv_heads_begun(t, visit) * sum.read;
+        reads->out_sectors += kv_heads_begun(t, visit) * sum.written;
+    }
     reads->reads_out = 0;
     reads->dtype = p->dtype;
     reads->exponentials = (double)s->tile_m * (double)s->tile_n;

@@ -47,9 +47,9 @@ static void add_mask(const weft_attention *p, char *text, size_t size) {
     }
 }
 
-/* How the sequences of a batch differ: "packed, 3 sequences of 37 to 2000". */
+/* How the sequences of a batch differ: "packed, 3 sequences of 37 to 2000, 17 to 4096 keys each". */
 static void add_lengths(const weft_attention *p, char *text, size_t size) {
-    const int32_t *starts = p->lengths.q_starts;
+    const int32_t *starts = p->lengths.q_starts, *used = p->lengths.kv_used;
     int64_t least = WEFT_MAX_DIMENSION, most = 0;
     for (int64_t i = 0; i < p->sequences && starts; i++) {
         least = weft_smaller(least, starts[i + 1] - starts[i]);
@@ -63,8 +63,16 @@ static void add_lengths(const weft_attention *p, char *text, size_t size) {
     } else if (starts) {
         add(text, size, " of %" PRId64, most);
     }
-    if (p->lengths.q_used || p->lengths.kv_used || p->lengths.kv_pad ||
-        (p->extras & (WEFT_Q_USED | WEFT_KV_USED | WEFT_KV_PAD))) {
+    least = used ? used[0] : 0;
+    most = 0;
+    for (int64_t i = 0; used && i < (p->sequences > 0 ? p->sequences : p->batch); i++) {
+        least = weft_smaller(least, used[i]);
+        most = weft_larger(most, used[i]);
+    }
+    if (used) {
+        add(text, size, ", %" PRId64 " to %" PRId64 " keys each", least, most);
+    }
+    if (p->lengths.q_used || p->lengths.kv_pad || (p->extras & (WEFT_Q_USED | WEFT_KV_USED | WEFT_KV_PAD))) {
         add(text, size, ", padded");
     }
 }

@@ -32,15 +32,22 @@ typedef union weft_data {
     void *room[32];
 } weft_data;
 
+/* A piece of a stream that lies anywhere: its number counted from the first piece of its line, and its sectors. */
+typedef struct weft_place {
+    uint32_t piece, sectors;
+} weft_place;
+
 /* A problem cut into tiles: what the functions below need of a plan. */
 typedef struct weft_tiling {
     const weft_problem *problem; /* resolved */
     const weft_schedule *schedule;
-    int64_t heads_in_tile; /* attention: query heads that share K and V in one tile, whose rows are (query, head) */
-    int64_t products;      /* GEMM: products of the batch that one walk covers; 0: all */
-    int64_t lead;          /* attention: rows that the first tile lacks, see weft_reach */
-    int joined;            /* attention, packed: tiles are cut whatever sequences their rows are of, see weft_reach */
-    int dq_pass;           /* attention backward: dQ has passes of its own over the keys, see weft_profile */
+    int64_t heads_in_tile;    /* attention: query heads that share K and V in one tile, whose rows are (query, head) */
+    int64_t products;         /* GEMM: products of the batch that one walk covers; 0: all */
+    int64_t lead;             /* attention: rows that the first tile lacks, see weft_reach */
+    int joined;               /* attention, packed: tiles are cut whatever sequences their rows are of, see weft_reach */
+    int dq_pass;              /* attention backward: dQ has passes of its own over the keys, see weft_profile */
+    const weft_place *places; /* attention, keys in pages, for the simulator: (batch, steps) of kv head 0, and behind them
+                                 the most sectors that one has; else null */
 } weft_tiling;
 
 /* A side of a tile: a field of the schedule that the operation uses. */
@@ -79,9 +86,10 @@ typedef struct weft_visit_reads {
     int64_t pass; /* which: set by who asks */
     int streams;
     struct {
-        int64_t line;            /* over all sections, in their order */
-        int64_t sectors, at_end; /* of a piece; of the line's last piece */
-        int64_t shared;          /* CTAs of the cluster that this one request serves */
+        int64_t line;             /* over all sections, in their order */
+        int64_t sectors, at_end;  /* of a piece; of the line's last piece */
+        const weft_place *places; /* (steps) where its pieces lie, counted from the line; null: one behind the other */
+        int64_t shared;           /* CTAs of the cluster that this one request serves */
     } stream[WEFT_STREAMS];
     struct {
         int64_t line, sectors, at_end; /* as of a stream */
@@ -153,6 +161,11 @@ typedef struct weft_operation_row {
     void (*pieces)(const weft_tiling *tiling, const weft_reach *reach, int64_t sector, weft_pieces *pieces);
     void (*reads)(const weft_tiling *tiling, const weft_reach *reach, const weft_visit *visit, int64_t sector,
                   weft_visit_reads *reads);
+
+    /* Where the blocks of keys in pages lie, by a caller's lists of pages; null: pages lie apart, and nobody shares one.
+     * *places is as in weft_tiling, and to be freed. Null: takes no cache. */
+    weft_status (*place)(const weft_tiling *tiling, const int32_t *table, int64_t sector, weft_place **places,
+                         weft_message *message);
 
     /* Bytes of what a worker must hold for a step: its own memory bounds the tiles that are worth trying. */
     double (*step_bytes)(const weft_tiling *tiling);

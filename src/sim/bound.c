@@ -26,7 +26,7 @@ weft_status weft_bound_of(const weft_plan *plan, const weft_simulate_options *op
     if (status) {
         return status;
     }
-    status = weft_sim_walk_make(&source, &walk, plan, &settings.profile, message);
+    status = weft_sim_walk_make(&source, &walk, plan, &settings, message);
     if (status == WEFT_OK && !source.next(&walk, 0, 0, &job)) {
         status = weft_fail(message, WEFT_UNSUPPORTED, "the plan has no tiles");
     }
@@ -40,7 +40,7 @@ weft_status weft_bound_of(const weft_plan *plan, const weft_simulate_options *op
         for (int i = 0; i < reads.streams; i++) {
             sectors += (double)reads.stream[i].sectors;
         }
-        const double busiest = busiest_steps(plan, total);
+        const double busiest = walk.runs.count > 0 ? fmax(total / workers, 1.0) : busiest_steps(plan, total);
         *bound = (weft_bound){
             .products = total * ctas * reads.flops / weft_sim_matrix_rate(m, reads.dtype),
             .exponentials = total * ctas * reads.exponentials / m->exp_rate,

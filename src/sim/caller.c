@@ -244,8 +244,9 @@ static uint64_t sectors_of(const weft_source *s, int64_t sector) {
     return sum;
 }
 
-static weft_status open_source(const weft_sim_subject *subject, const weft_profile *profile, weft_sim_source *out,
+static weft_status open_source(const weft_sim_subject *subject, const weft_sim_settings *settings, weft_sim_source *out,
                                weft_message *message) {
+    const weft_profile *profile = &settings->profile;
     static const weft_sim_listed listed = {read_step, write_step, step_seconds, step_place};
     const weft_source *s = subject->of;
     const weft_machine *m = subject->machine;

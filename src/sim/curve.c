@@ -26,7 +26,7 @@ static weft_status run_in_step(const weft_sim_subject *subject, const weft_machi
     weft_memory memory;
     weft_sim_outcome outcome;
     memset(&memory, 0, sizeof memory);
-    weft_status status = subject->open(subject, &settings->profile, &source, message);
+    weft_status status = subject->open(subject, settings, &source, message);
     if (status == WEFT_OK && !weft_memory_init(&memory, machine, &settings->profile, source.pieces, settings->seed)) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for caches of %u pieces", source.pieces);
     }
@@ -87,7 +87,7 @@ weft_status weft_sim_curve(const weft_sim_subject *subject, const weft_simulate_
     o.profile.spread_step = o.profile.spread_tile = o.profile.spread_load = 0;
     o.limit = 0; /* a part of the walk has other distances than all of it */
     weft_sim_source source;
-    status = subject->open(subject, &o.profile, &source, message);
+    status = subject->open(subject, &o, &source, message);
     weft_sim_close(&source);
     if (status) {
         return status;

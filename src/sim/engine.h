@@ -5,12 +5,14 @@
 
 #include <weft/order.h>
 
+#include "problem/operation.h"
 #include "sim/memory.h"
 
-/* At each step s a job reads piece base + s of each of its streams. */
+/* At each step s a job reads piece base + s of each of its streams, or base + places[s].piece. */
 typedef struct weft_sim_stream {
     uint32_t base;
     uint32_t weight, last_weight; /* sectors of a piece; of the piece of the last step that there is */
+    const weft_place *places;     /* or null; then its sectors count, and `weight` is a usual piece's */
 } weft_sim_stream;
 
 enum { WEFT_SIM_STREAMS = 32, WEFT_SIM_STAGES = 16, WEFT_SIM_SECTIONS = 16 };
@@ -39,6 +41,15 @@ static inline int64_t weft_sim_step(const weft_sim_job *job, int64_t i) {
     int64_t number = job->first + i * job->direction;
     number -= job->ring_end > 0 && number >= job->ring_end ? job->steps : 0;
     return job->blocks ? weft_blocks_step(job->blocks, job->listed, number) : number;
+}
+
+static inline uint32_t weft_sim_piece(const weft_sim_stream *stream, int64_t step) {
+    return stream->base + (stream->places ? stream->places[step].piece : (uint32_t)step);
+}
+
+/* Sectors of the piece of a step that a job has. */
+static inline uint32_t weft_sim_weight(const weft_sim_job *job, const weft_sim_stream *stream, int64_t step) {
+    return stream->places ? stream->places[step].sectors : step == job->last_step ? stream->last_weight : stream->weight;
 }
 
 /* Someone who watches a run. Each call comes after what it tells of was asked of the memory, in the order of time to within
@@ -123,6 +134,7 @@ typedef struct weft_sim_settings {
     weft_sim_watch *watch;  /* or null */
     weft_progress progress; /* or null */
     void *progress_user;
+    const int32_t *page_table; /* see weft_simulate_options */
 } weft_sim_settings;
 
 /* The settings that apply, or what is wrong with the options; null gives the defaults. `usual` is the name of the profile

@@ -261,7 +261,7 @@ static weft_status record(weft_recording *t, const weft_sim_subject *subject, co
     r.memory = &memory;
     r.source = &source;
     r.frame_seconds = t->sim.seconds / (double)t->frames;
-    weft_status status = subject->open(subject, &o->profile, &source, message);
+    weft_status status = subject->open(subject, o, &source, message);
     if (status == WEFT_OK) {
         t->workers = source.workers;
         lay_out(t, &source.map);

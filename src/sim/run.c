@@ -52,8 +52,8 @@ static inline double request_streams(weft_sim_engine *e, weft_sim_worker *w, int
     double ready = now;
     for (int s = 0; s < job->streams; s++) {
         const weft_sim_stream *stream = &job->stream[s];
-        const uint32_t weight = step == job->last_step ? stream->last_weight : stream->weight;
-        const double there = weft_memory_read(e->memory, w->domain, stream->base + (uint32_t)step, weight, now);
+        const uint32_t weight = weft_sim_weight(job, stream, step);
+        const double there = weft_memory_read(e->memory, w->domain, weft_sim_piece(stream, step), weight, now);
         ready = there > ready ? there : ready;
     }
     return ready;
@@ -74,8 +74,7 @@ static int add_sums(weft_sim_engine *e, int32_t number, double now) {
     const weft_sim_worker *w = &e->workers[number];
     const weft_sim_job *job = &w->job;
     const int64_t step = weft_sim_step(job, w->done - 1);
-    const uint32_t piece = job->sums.base + (uint32_t)step;
-    const uint32_t weight = step == job->last_step ? job->sums.last_weight : job->sums.weight;
+    const uint32_t piece = weft_sim_piece(&job->sums, step), weight = weft_sim_weight(job, &job->sums, step);
     if (e->source->turn) {
         const int64_t turn = e->source->turn(e->source->context, number, step);
         const double then = weft_sim_turns_take(&e->turns, piece, number, turn, now);
@@ -127,9 +126,8 @@ static inline double seconds_of(const weft_sim_engine *e, const weft_sim_worker 
  * another, and the last, whose piece may be smaller. */
 static void find_plain(const weft_sim_engine *e, weft_sim_worker *w) {
     const weft_sim_job *job = &w->job;
-    w->plain = job->streams == 1 && job->sums.weight == 0 && !job->blocks && job->ring_end == 0 && w->asking > 2
-                   ? w->asking - 2
-                   : 0;
+    const int in_line = job->streams == 1 && !job->stream[0].places && !job->blocks && job->ring_end == 0;
+    w->plain = in_line && job->sums.weight == 0 && w->asking > 2 ? w->asking - 2 : 0;
     w->piece = job->stream[0].base + (uint32_t)(job->first + e->stages * job->direction);
     w->weight = job->stream[0].weight;
     w->direction = job->direction;

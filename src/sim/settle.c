@@ -77,10 +77,10 @@ static int look(weft_sim_watch *watch, const weft_memory *memory, uint64_t steps
 }
 
 /* Sets the steps of a wave: of as many tiles as there are workers, in the mean. */
-static weft_status count_wave(const weft_plan *plan, const weft_sim_subject *subject, const weft_profile *profile,
+static weft_status count_wave(const weft_plan *plan, const weft_sim_subject *subject, const weft_sim_settings *o,
                               uint64_t *steps, weft_message *message) {
     weft_sim_source source;
-    const weft_status status = subject->open(subject, profile, &source, message);
+    const weft_status status = subject->open(subject, o, &source, message);
     if (status == WEFT_OK) {
         const double all = (double)weft_simulate_steps(plan) * (double)source.passes;
         const double ctas = (double)plan->walk.order.count * (double)weft_plan_tile_ctas(plan);
@@ -96,7 +96,7 @@ static weft_status simulate(const weft_plan *plan, const weft_simulate_options *
     settling s = {.watch = {.look = look}};
     weft_sim_settings o;
     weft_status status = weft_sim_settings_read(&o, options, subject.profile, message);
-    if (status || (status = count_wave(plan, &subject, &o.profile, &s.watch.next, message))) {
+    if (status || (status = count_wave(plan, &subject, &o, &s.watch.next, message))) {
         return status;
     }
     s.watch.next *= FIRST_WAVES;

@@ -43,6 +43,7 @@ weft_status weft_sim_settings_read(weft_sim_settings *settings, const weft_simul
     settings->watch = NULL;
     settings->progress = o.progress;
     settings->progress_user = o.progress_user;
+    settings->page_table = o.page_table;
     return WEFT_OK;
 }
 
@@ -67,7 +68,7 @@ weft_status weft_sim_simulate(const weft_sim_subject *subject, const weft_sim_se
     weft_sim_outcome outcome = {0, 0, 0, 0};
     memset(&memory, 0, sizeof memory);
     *result = none;
-    weft_status status = subject->open(subject, &o->profile, &source, message);
+    weft_status status = subject->open(subject, o, &source, message);
     if (status == WEFT_OK && !weft_memory_init(&memory, machine, &o->profile, source.pieces, o->seed)) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for caches of %u pieces", source.pieces);
     }

@@ -25,6 +25,15 @@ static void share_out(weft_visit *visit, int64_t rank, int64_t split) {
 static int next_visit(weft_sim_walk *w, int64_t worker, int64_t domain, weft_visit *visit) {
     const weft_walk *walk = &w->walk;
     const int64_t ctas = weft_plan_tile_ctas(w->plan);
+    if (w->runs.count > 0) {
+        const int64_t run = w->positions[worker];
+        if (run >= w->runs.count) {
+            return 0;
+        }
+        w->passes[worker].run = weft_sim_runs_visit(&w->runs, w->plan, run, visit);
+        w->positions[worker] += walk->workers;
+        return 1;
+    }
     if (walk->dispatch != WEFT_DISPATCH_GRID) {
         const weft_deal deal = {0, w->by_side ? (int32_t)(worker % 2) : -1, walk->reach.kind, 1};
         return weft_worker_next_dealt(walk, &w->workers[worker], deal, visit);
@@ -137,19 +146,19 @@ static void set_times(weft_sim_job *job, const weft_sim_walk *w, int64_t worker,
 
 void weft_sim_walk_job(const weft_sim_walk *w, int64_t worker, const weft_visit *visit, int64_t pass, weft_sim_job *job) {
     const weft_plan *plan = w->plan;
-    weft_visit_reads reads;
-    reads.pass = pass;
-    reads.sums.line = reads.sums.sectors = reads.sums.at_end = 0;
+    weft_visit_reads reads = {.pass = pass};
     plan->operation->reads(&w->tiling, &plan->walk.reach, visit, plan->machine.l2_sector, &reads);
     fill_visit(job, plan, visit, w->pieces.steps - 1);
     job->streams = reads.streams;
     double apart = (double)reads.sums.sectors; /* sectors that the cluster's CTAs would ask for, each for itself */
     for (int i = 0; i < reads.streams; i++) {
         job->stream[i].base = (uint32_t)(reads.stream[i].line * w->pieces.steps);
+        job->stream[i].places = reads.stream[i].places;
         job->stream[i].weight = (uint32_t)reads.stream[i].sectors;
         job->stream[i].last_weight = (uint32_t)reads.stream[i].at_end;
         apart += (double)reads.stream[i].sectors * (double)reads.stream[i].shared;
     }
+    job->sums.places = NULL;
     job->sums.base = (uint32_t)(reads.sums.line * w->pieces.steps);
     job->sums.weight = (uint32_t)reads.sums.sectors;
     job->sums.last_weight = (uint32_t)reads.sums.at_end;
@@ -173,6 +182,10 @@ static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job 
         }
     }
     weft_sim_walk_job(w, worker, &p->visit, p->pass, job);
+    if (p->run.sectors > 0) {
+        job->out = w->first_out + (uint32_t)p->run.number;
+        job->out_weight = (uint32_t)p->run.sectors + (p->run.is_last ? job->out_weight : 0);
+    }
     if (w->ranks[worker] > 0) { /* the first CTA of a cluster writes for all */
         job->out_weight = 0;
     }
@@ -200,8 +213,26 @@ static void draw_map(weft_sim_map *map, const weft_pieces *pieces) {
     }
 }
 
+/* Where keys lie in pages, pieces have places: what is distinct among them is counted again. */
+static weft_status place_pages(weft_sim_walk *w, const int32_t *page_table, weft_message *message) {
+    const weft_plan *plan = w->plan;
+    const int64_t sector = plan->machine.l2_sector, passes = w->pieces.passes;
+    if (!plan->operation->place) {
+        return page_table ? weft_fail(message, WEFT_INVALID, "page_table is only for an attention with cache.page above 0")
+                          : WEFT_OK;
+    }
+    const weft_status status = plan->operation->place(&w->tiling, page_table, sector, &w->places, message);
+    w->tiling.places = w->places;
+    if (status == WEFT_OK && w->places) {
+        plan->operation->pieces(&w->tiling, &plan->walk.reach, sector, &w->pieces);
+        w->pieces.passes = passes;
+    }
+    return status;
+}
+
 /* Numbers the pieces: those of the streams, then what is read once, then what is written. */
-static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft_message *message) {
+static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, const int32_t *page_table,
+                                 weft_message *message) {
     const weft_plan *plan = w->plan;
     const weft_schedule *s = &plan->schedule;
     const weft_walk *walk = &plan->walk;
@@ -224,13 +255,21 @@ static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft
         return weft_fail(message, WEFT_UNSUPPORTED, "more pieces than the simulator can number (%d): choose larger tiles",
                          MAX_PIECES);
     }
+    weft_status status = place_pages(w, page_table, message);
+    if (status || (w->profile->runs && (status = weft_sim_runs_make(&w->runs, plan, message)))) {
+        return status;
+    }
+    tiles = weft_larger(tiles, w->runs.count); /* each has a result, if not of a whole tile */
+    if (tiles > (MAX_PIECES - streams) / 2) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "more runs than the simulator can number (%d)", MAX_PIECES);
+    }
     w->first_lead = (uint32_t)streams;
     w->first_out = (uint32_t)(streams + tiles);
     source->pieces = (uint32_t)(streams + 2 * tiles);
     source->next = next_job;
     source->distinct = w->pieces.distinct;
-    source->written = w->pieces.written;
-    source->sectors = w->pieces.distinct + w->pieces.written;
+    source->written = w->pieces.written + (w->runs.count > 0 ? weft_sim_runs_sectors(&w->runs, plan) : 0);
+    source->sectors = source->distinct + source->written;
     source->per_piece = w->pieces.per_piece;
     source->passes = w->pieces.passes;
     draw_map(&source->map, &w->pieces);
@@ -272,7 +311,8 @@ static weft_status take_turns(weft_sim_walk *w, weft_message *message) {
 }
 
 weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
-                               const weft_profile *profile, weft_message *message) {
+                               const weft_sim_settings *settings, weft_message *message) {
+    const weft_profile *profile = &settings->profile;
     memset(walk, 0, sizeof *walk);
     memset(source, 0, sizeof *source);
     walk->plan = plan;
@@ -283,7 +323,7 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     if (plan->backend->facts) {
         plan->backend->facts(plan, &walk->kernel);
     }
-    weft_status status = number_pieces(source, walk, message);
+    weft_status status = number_pieces(source, walk, settings->page_table, message);
     if (status || (status = check_rates(plan, message))) {
         return status;
     }
@@ -297,7 +337,8 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
             return status;
         }
     }
-    source->workers = smaller(plan->walk.workers, plan->walk.order.count) * weft_plan_tile_ctas(plan);
+    const int64_t jobs = walk->runs.count > 0 ? walk->runs.count : plan->walk.order.count;
+    source->workers = smaller(plan->walk.workers, jobs) * weft_plan_tile_ctas(plan);
     source->seats = plan->machine.workers;
     /* An order that places tiles by domain numbers its workers in turn over the domains; others take them as they come. */
     const int placed = weft_schedule_by_domain(&plan->schedule) && walk->kernel.places;
@@ -329,7 +370,7 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
                     plan->walk.dispatch == WEFT_DISPATCH_DYNAMIC && plan->machine.domains == 2 &&
                     plan->schedule.domains == 2;
     for (int64_t i = 0; i < source->workers; i++) {
-        walk->positions[i] = -1;
+        walk->positions[i] = walk->runs.count > 0 ? i : -1;
         walk->passes[i].pass = walk->pieces.passes; /* none left: the first call takes a visit */
         if (plan->walk.dispatch != WEFT_DISPATCH_GRID) {
             walk->workers[i] = walk->by_side ? weft_worker_start_by_side(&walk->walk, (int32_t)(i % 2), &walk->counter)
@@ -368,6 +409,8 @@ void weft_sim_walk_release(weft_sim_walk *walk) {
     free(walk->passes);
     free(walk->ranks);
     weft_timetable_free(&walk->timetable);
+    free(walk->places);
+    weft_sim_runs_release(&walk->runs);
     free(walk->next_of_domain);
 }
 
@@ -376,14 +419,14 @@ static void release(void *context) {
     free(context);
 }
 
-static weft_status open_plan(const weft_sim_subject *subject, const weft_profile *profile, weft_sim_source *source,
+static weft_status open_plan(const weft_sim_subject *subject, const weft_sim_settings *settings, weft_sim_source *source,
                              weft_message *message) {
     weft_sim_walk *walk = malloc(sizeof *walk);
     if (!walk) {
         memset(source, 0, sizeof *source);
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for a walk");
     }
-    const weft_status status = weft_sim_walk_make(source, walk, subject->of, profile, message);
+    const weft_status status = weft_sim_walk_make(source, walk, subject->of, settings, message);
     source->context = walk;
     source->release = release;
     return status;

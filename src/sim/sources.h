@@ -5,12 +5,14 @@
 #include "order/deal.h"
 #include "order/timetable.h"
 #include "plan/plan.h"
+#include "sim/runs.h"
 #include "sim/subject.h"
 
 /* A visit, and which of its passes a worker has taken. */
 typedef struct weft_sim_pass {
     weft_visit visit;
     int64_t pass;
+    weft_sim_share run; /* which it is, where workers take runs; else zeros */
 } weft_sim_pass;
 
 /* The walk of a plan, dealt out to the machine's workers. */
@@ -32,14 +34,16 @@ typedef struct weft_sim_walk {
     uint64_t counter;         /* dynamic dispatch, and grid dispatch to whoever is free */
     uint32_t first_out, first_lead; /* numbers of the pieces that are written, and read once */
     weft_pieces pieces;             /* what the operation's tiles read and write */
+    weft_place *places;             /* where those lie that pages hold, or null */
+    weft_sim_runs runs;             /* where the profile says so; then `positions` are the workers' next ones */
 } weft_sim_walk;
 
 weft_sim_subject weft_sim_subject_of_plan(const weft_plan *plan);
 
-/* The walk of a plan with a kernel of that profile, which must stay, as weft_sim_subject.open() makes it; release it in any
- * case. */
+/* The walk of a plan with a kernel of the settings' profile, which must stay, as weft_sim_subject.open() makes it; release
+ * it in any case. */
 weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
-                               const weft_profile *profile, weft_message *message);
+                               const weft_sim_settings *settings, weft_message *message);
 void weft_sim_walk_release(weft_sim_walk *walk);
 
 /* The job of a pass of a worker's visit; -1: of a worker with the mean share of the L2. */

@@ -11,7 +11,7 @@ typedef struct weft_sim_subject {
     double flops;        /* 0: not known */
     uint64_t (*steps)(const void *of);
     /* Makes what the engine takes jobs from, anew for each run. Close the source in any case. */
-    weft_status (*open)(const struct weft_sim_subject *subject, const weft_profile *profile, weft_sim_source *source,
+    weft_status (*open)(const struct weft_sim_subject *subject, const weft_sim_settings *settings, weft_sim_source *source,
                         weft_message *message);
 } weft_sim_subject;
 

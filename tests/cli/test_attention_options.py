@@ -50,6 +50,22 @@ class Run(Command):
         for name in "page", "append", "rotary", "rotary_interleaved":
             self.assertNotIn(name, usual)
 
+    def test_caches_are_simulated(self):
+        options = ["attention", "--machine", "gb10", "--seq", "1", "--heads", "8", "--kv-heads", "2", "--kv-lengths", "1000,17", "--append", "1"]
+        read = {}
+        for page in "0", "1", "16":
+            found = self.json("simulate", *options, "--page", page)
+            self.assertEqual(found["problem"].get("page"), int(page) or None)
+            self.assertEqual(found["problem"]["kv_lengths"], [1000, 17])
+            read[page] = found["compulsory_misses"]
+        self.assertEqual(read["16"], read["1"])
+        self.assertLess(read["16"], read["0"])  # of keys in one piece, whole blocks
+        text = self.ok("simulate", *options, "--page", "16")
+        self.assertIn("17 to 1000 keys each, pages of 16, append 1", text)
+        for row in self.json("compare", *options, "--page", "16")["schedules"]:
+            self.assertGreaterEqual(row["misses"], read["16"])
+        self.assertIn("recommended", self.json("plan", *options, "--page", "16"))
+
     def test_only_rows_of_sequences_are_compared(self):
         found = self.json("run", "attention", "--lengths", "3,0,4", "--heads", "2")
         self.assertEqual(found["check"]["checked"], 14)

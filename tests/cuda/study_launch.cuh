@@ -130,7 +130,7 @@ static inline weft_study_params study_params(int variant, const weft_attention *
     weft_schedule schedule = WEFT_SCHEDULE_INIT;
     schedule.tile_m = v->tile_m;
     schedule.tile_n = v->tile_n;
-    const weft_tiling tiling = {(const weft_problem *)(const void *)p, &schedule, 1, 0, 0, 0, 0};
+    const weft_tiling tiling = {(const weft_problem *)(const void *)p, &schedule, 1, 0, 0, 0, 0, nullptr};
     weft_grid tiles;
     weft_reach reach;
     weft_order order;

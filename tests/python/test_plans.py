@@ -1,5 +1,6 @@
 """Plans, schedules, machines, the simulator and their pictures."""
 
+import dataclasses
 import xml.etree.ElementTree as xml
 
 import pytest
@@ -127,3 +128,26 @@ def test_pictures():
     assert "are drawn; the first of 2 batches" in large._repr_html_() and len(large._repr_html_()) < 2_000_000
     table = xml.fromstring(weft.compare(ATTENTION, {"a<b": None, "c": {"sweep": "pair"}}, "gb10")._repr_html_())
     assert [row[0].find("b").text if row[0].find("b") is not None else row[0].text for row in table.find("tbody")] == ["a<b", "c"]
+
+
+def test_a_cache_in_pages():
+    """Sequences of unlike lengths; pages that all of them share are read once."""
+    used = (8192, 100, 5000)
+    cache = weft.Attention(seq=1, kv_seq=8192, batch=3, heads=8, kv_heads=2, head_dim=128, dtype="bf16", page=16, kv_used=used)
+    row = 2 * 2 * 128 * 2 // 32  # sectors of K and V of a key
+    read = weft.simulate(cache, None, "gb10").compulsory_misses
+    assert read == sum(used) * row + 2 * 3 * 8 * 128 * 2 // 32
+    own = [[512 * i + page for page in range(512)] for i in range(3)]
+    assert weft.simulate(cache, None, "gb10", page_table=own).compulsory_misses == read
+    shared = [own[0], own[1], own[0][:256] + own[2][256:]]
+    assert weft.simulate(cache, None, "gb10", page_table=shared).compulsory_misses == read - 4096 * row
+    appended = dataclasses.replace(cache, append=1, kv_used=(8191, 100, 5000))
+    assert weft.simulate(appended, None, "gb10").compulsory_misses == read + (2 + 3 * 2) * row
+    with pytest.raises(weft.Invalid, match="page_table has not 512 for each of 3 sequences"):
+        weft.simulate(cache, None, "gb10", page_table=own[:2])
+    with pytest.raises(weft.Invalid, match="kv_used has not 1 for each of 3 sequences"):
+        weft.plan(dataclasses.replace(cache, kv_used=(1, 2)))
+    with pytest.raises(weft.Invalid, match="page_table is only for an attention with pages"):
+        weft.simulate(ATTENTION, None, "gb10", page_table=own)
+    with pytest.raises(weft.Invalid, match="cache.table of sequence 0, entry 0 is -1, and there are 1536 pages"):
+        weft.simulate(cache, None, "gb10", page_table=[[-1] * 512] * 3)

@@ -14,6 +14,7 @@ typedef struct sectors {
     int64_t *prev, *next; /* towards younger and older; next -1: not here */
     int64_t count, resident, capacity, size;
     uint64_t asked, misses;
+    const int32_t *table; /* (batch, pages of each) where keys lie in pages */
 } sectors;
 
 static void unlink_sector(sectors *l, int64_t s) {
@@ -43,7 +44,7 @@ static void touch_sector(sectors *l, int64_t s, int write) {
 }
 
 static sectors sectors_new(int64_t bytes, const weft_machine *m) {
-    sectors l = {NULL, NULL, bytes / m->l2_sector, 0, m->l2_bytes / m->l2_sector, m->l2_sector, 0, 0};
+    sectors l = {NULL, NULL, bytes / m->l2_sector, 0, m->l2_bytes / m->l2_sector, m->l2_sector, 0, 0, NULL};
     l.prev = malloc((size_t)(l.count + 1) * sizeof *l.prev);
     l.next = malloc((size_t)(l.count + 1) * sizeof *l.next);
     assert_true(l.prev && l.next);
@@ -67,6 +68,16 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+/* Rows of K or V of some keys of a kv head, by the list of pages where there is one. */
+static void touch_keys(sectors *l, const weft_attention *p, int64_t base, const weft_strides *s, int64_t batch,
+                       int64_t kv_head, int64_t key, int64_t keys) {
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), page = p->cache.page;
+    for (int64_t i = key; i < key + keys; i++) {
+        const int64_t first = page ? l->table[batch * (p->kv_seq / page) + i / page] : batch, row = page ? i % page : i;
+        touch_rows(l, (base + first * s->batch + row * s->seq + kv_head * s->head) * bytes, 1, p->head_dim * bytes, 0, 0);
+    }
+}
+
 /* What a worker does next with its tile: -1 is to begin it, 0 and more are its steps, `visit->steps` is to end it. */
 static void attention_event(sectors *l, const weft_plan *plan, const weft_visit *visit, int64_t event) {
     const weft_attention *p = &plan->attention;
@@ -82,11 +93,11 @@ static void attention_event(sectors *l, const weft_plan *plan, const weft_visit 
                    least(s->tile_m, p->seq - row), run, st->seq * bytes, event >= 0);
         return;
     }
-    const int64_t key = (visit->first + event * visit->direction) * s->tile_n, keys = least(s->tile_n, p->kv_seq - key);
-    const int64_t kv_head = t.head / (p->heads / p->kv_heads);
-    const weft_strides *k = &p->k_strides, *v = &p->v_strides;
-    touch_rows(l, (k_at + t.batch * k->batch + kv_head * k->head + key * k->seq) * bytes, keys, run, k->seq * bytes, 0);
-    touch_rows(l, (v_at + t.batch * v->batch + kv_head * v->head + key * v->seq) * bytes, keys, run, v->seq * bytes, 0);
+    const int64_t key = (visit->first + event * visit->direction) * s->tile_n;
+    const int64_t end = p->cache.page && p->lengths.kv_used ? p->lengths.kv_used[t.batch] : p->kv_seq;
+    const int64_t keys = least(s->tile_n, end - key), kv_head = t.head / (p->heads / p->kv_heads);
+    touch_keys(l, p, k_at, &p->k_strides, t.batch, kv_head, key, keys);
+    touch_keys(l, p, v_at, &p->v_strides, t.batch, kv_head, key, keys);
 }
 
 static void touch_part(sectors *l, int64_t base, weft_major major, int64_t ld, int64_t bytes, int64_t row, int64_t rows,
@@ -166,6 +177,34 @@ static int64_t bytes_of(const subject *s) {
                : (int64_t)((g.a + g.b) * weft_dtype_bytes(s->gemm.dtype) + g.c * weft_dtype_bytes(s->gemm.c_dtype));
 }
 
+/* Keys in pages, in any order. One worker may meet any lengths; sequences of one length may share what they begin with, in
+ * whole blocks. */
+static void put_in_pages(uint64_t *seed, subject *s, int64_t workers, int32_t *used, int32_t **table) {
+    weft_attention *p = &s->attention;
+    p->cache.page = random_between(seed, 1, 20);
+    p->kv_seq = weft_ceil_divide(p->kv_seq, p->cache.page) * p->cache.page;
+    const int64_t each = p->kv_seq / p->cache.page;
+    uint32_t *order = random_table(seed, p->batch * each);
+    *table = malloc((size_t)(p->batch * each) * sizeof **table);
+    assert_true(order && *table);
+    for (int64_t i = 0; i < p->batch * each; i++) {
+        (*table)[i] = (int32_t)order[i];
+    }
+    free(order);
+    for (int64_t i = 0; i < p->batch; i++) {
+        used[i] = (int32_t)random_between(seed, 1, p->kv_seq);
+    }
+    if (workers == 1 && random_between(seed, 0, 1)) {
+        p->lengths.kv_used = used;
+    } else if (p->batch > 1 && random_between(seed, 0, 1)) {
+        int64_t shared = random_between(seed, 0, each);
+        while (shared * p->cache.page % s->schedule.tile_n != 0) {
+            shared--;
+        }
+        memcpy(*table + each, *table, (size_t)shared * sizeof **table);
+    }
+}
+
 /* The simulator caches whole pieces, the replay single sectors, and still they miss alike, to the sector. A piece is always
  * read from its first sector to its last; between two reads of one of its sectors lie the other sectors of the piece and
  * all other pieces touched since. So every sector of the piece has the reuse distance of the piece, and strict LRU of any
@@ -183,12 +222,18 @@ static void sector_by_sector(void **state) {
             s.attention.mask = WEFT_MASK_NONE;
             s.attention.offset = s.attention.left = s.attention.right = 0;
         }
+        int32_t used[2], *table = NULL;
+        if (s.kind == WEFT_ATTENTION && random_between(&seed, 0, 1)) {
+            put_in_pages(&seed, &s, s.schedule.workers, used, &table);
+        }
         const int64_t bytes = bytes_of(&s);
         m.l2_bytes = m.l2_line * random_between(&seed, 1, 1 + bytes / m.l2_line);
         weft_simulate_options o = WEFT_SIMULATE_INIT;
         const weft_profile plain = WEFT_PROFILE_INIT; /* nothing ahead, no time of its own, nothing varies */
         o.profile = &plain;
+        o.page_table = table;
         sectors l = sectors_new(bytes, &m);
+        l.table = table;
         weft_plan *plan = plan_of(&s, &m);
         replay(&l, plan);
         const weft_simulation r = simulate(plan, &o, NULL);
@@ -196,6 +241,7 @@ static void sector_by_sector(void **state) {
         assert_int_equal(r.total.misses, l.misses);
         free(l.prev);
         free(l.next);
+        free(table);
     }
 }
 

@@ -27,10 +27,11 @@ static double cycles_of(double scores, double beside, double overlap, int64_t wo
     profile.score_cycles = scores;
     profile.beside = beside;
     profile.overlap = overlap;
+    const weft_sim_settings settings = {.profile = profile};
     m.l2_bandwidth = 1e18; /* loads take no time */
     assert_int_equal(m.workers, SMS);
     assert_int_equal(plan_for(&plan, &p, &schedule, &m, &message), WEFT_OK);
-    assert_int_equal(weft_sim_walk_make(&source, &walk, plan, &profile, &message), WEFT_OK);
+    assert_int_equal(weft_sim_walk_make(&source, &walk, plan, &settings, &message), WEFT_OK);
     assert_true(source.next(source.context, 0, 0, &job));
     weft_sim_walk_release(&walk);
     weft_plan_destroy(plan);

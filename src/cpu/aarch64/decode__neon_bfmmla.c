@@ -250,8 +250,9 @@ static inline __attribute__((always_inline)) void sums_by_pairs(int pairs, int r
 
 /* The kernel that this goes with is taken for bf16 alone. */
 static void dots(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *q, const char *k, int64_t step,
-                 float *scores, int64_t pitch) {
+                 float *scores, int64_t pitch, weft_cpu_ahead *ahead) {
     (void)dtype;
+    (void)ahead;
     if (rows > 4 && keys >= KEYS) {
         dots_by_pairs(4, rows, keys, dim, q, k, step, scores, pitch);
     } else if (rows > WEFT_CPU_DECODE_ROWS && keys >= KEYS) {
@@ -273,8 +274,9 @@ static void dots(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const fl
 }
 
 static void sums(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *weights, int64_t pitch, const char *v,
-                 int64_t step, float *out) {
+                 int64_t step, float *out, weft_cpu_ahead *ahead) {
     (void)dtype;
+    (void)ahead;
     if (rows > 4) {
         sums_by_pairs(4, rows, keys, dim, weights, pitch, v, step, out);
     } else if (rows > 2) {
@@ -295,4 +297,4 @@ static int takes(int64_t rows, int64_t dim) {
     return rows <= ROWS;
 }
 
-const weft_cpu_decode weft_cpu_decode__neon_bfmmla = {takes, dots, sums, softmax};
+const weft_cpu_decode weft_cpu_decode__neon_bfmmla = {takes, 0, NULL, dots, sums, softmax};

@@ -16,8 +16,9 @@
 #include "problem/problem.h"
 
 /* PART: keys of one part. STRETCH: unpacked keys between two softmax steps, many, so that memory is read in long runs.
- * BLOCK: keys of a packed block, which fits the L1. STAGE: keys that are read from short pages together. */
-enum { PART = 1536, STRETCH = 768, BLOCK = 96, STAGE = 64 };
+ * BLOCK: keys of a packed block, which fits the L1. STAGE: keys that are read from short pages together. HEADS: that a
+ * worker reads side by side, at most. */
+enum { PART = 1536, STRETCH = 768, BLOCK = 96, STAGE = 64, HEADS = 16 };
 
 /* What the queries of a sequence see, and its parts: the first one, how many, and those of all sequences before it. */
 typedef struct span {
@@ -31,7 +32,8 @@ typedef struct decode_job {
     const weft_cpu_kernel *kernel;
     weft_cpu_attention_job job;
     span *spans;           /* (batch) */
-    weft_cpu_taken *taken; /* (batch, heads): parts */
+    int64_t together;      /* heads whose keys a worker reads side by side, since they lie so; divides heads */
+    weft_cpu_taken *taken; /* (batch, heads / together): parts */
     float *results;        /* for each batch: (heads, parts, seq, head_dim + 2): output, max, sum */
 } decode_job;
 
@@ -92,28 +94,35 @@ static void softmax_row(const decode_job *w, float *scores, int64_t keys, float 
     }
 }
 
-/* What a part of the keys is: where it begins and ends, and where its results go. */
+/* What a part of the keys is: which heads, where it begins and ends, and where the results of each head go. */
 typedef struct part {
-    int64_t batch, head, begin, end;
+    int64_t batch, head, heads, begin, end;
     float *results; /* (seq, head_dim + 2) */
+    int64_t apart;  /* floats from head to head */
 } part;
 
 static weft_rows seen_keys(const decode_job *w, const part *part, int64_t row, int64_t begin, int64_t keys) {
     return weft_cpu_seen_of_block(weft_seen_keys(&w->p, part->batch, row), begin, keys);
 }
 
-/* The first rows of K or V of some keys: where they lie, or, of short pages, copies in `stage`. */
-static weft_cpu_run take_rows(const decode_job *w, const part *part, const void *data, const weft_strides *strides,
-                              int64_t begin, int64_t end, char *stage) {
+/* K or V. */
+typedef struct tensor {
+    const char *data;
+    const weft_strides *strides;
+} tensor;
+
+/* The first rows of a head's keys or values: where they lie, or, of short pages, copies in `stage`. */
+static weft_cpu_run take_rows(const decode_job *w, const part *part, const tensor *t, int64_t head, int64_t begin,
+                              int64_t end, char *stage) {
     const size_t row = (size_t)w->p.head_dim * weft_dtype_bytes(w->p.dtype);
-    weft_cpu_run run = weft_cpu_kv_run(&w->job.kv, w->p.dtype, data, strides, part->batch, part->head, begin, end);
+    weft_cpu_run run = weft_cpu_kv_run(&w->job.kv, w->p.dtype, t->data, t->strides, part->batch, head, begin, end);
     if (run.rows >= STAGE || run.rows == end - begin) {
         return run;
     }
     int64_t rows = 0;
     const int64_t most = weft_cpu_min(STAGE, end - begin);
     while (rows < most) {
-        run = weft_cpu_kv_run(&w->job.kv, w->p.dtype, data, strides, part->batch, part->head, begin + rows, begin + most);
+        run = weft_cpu_kv_run(&w->job.kv, w->p.dtype, t->data, t->strides, part->batch, head, begin + rows, begin + most);
         for (int64_t i = 0; i < run.rows; i++, rows++) {
             memcpy(stage + (size_t)rows * row, run.at + i * run.step, row);
         }
@@ -121,62 +130,148 @@ static weft_cpu_run take_rows(const decode_job *w, const part *part, const void 
     return (weft_cpu_run){stage, (int64_t)row, most};
 }
 
-/* Scores of all rows with some keys. */
-static void multiply_keys(const decode_job *w, const part *part, int64_t begin, int64_t keys, const float *q, float *scores,
-                          char *stage) {
-    for (int64_t i = 0, count; i < keys; i += count) {
-        const weft_cpu_run run = take_rows(w, part, w->data->k, &w->p.k_strides, begin + i, begin + keys, stage);
+/* What head i of a part prefetches of some keys: where heads lie side by side, its share of the keys, of all heads; else
+ * its own rows. */
+static weft_cpu_ahead ahead_of(const decode_job *w, const part *part, const tensor *t, int64_t i, int64_t begin,
+                               int64_t keys) {
+    const int64_t row = w->p.head_dim * (int64_t)weft_dtype_bytes(w->p.dtype), heads = part->heads;
+    const int shares = heads > 1;
+    const int64_t from = begin + (shares ? keys * i / heads : 0), to = begin + (shares ? keys * (i + 1) / heads : keys);
+    weft_cpu_ahead ahead = {NULL, 0, 0, row * heads, 0};
+    if (from < to) {
+        const weft_cpu_run run =
+            weft_cpu_kv_run(&w->job.kv, w->p.dtype, t->data, t->strides, part->batch, part->head, from, to);
+        ahead.at = run.at;
+        ahead.rows = run.rows;
+        ahead.step = run.step;
+    }
+    return ahead;
+}
+
+/* A head's room: queries and a kernel's form of them, scores, sums. */
+typedef struct room {
+    float *q, *scores, *out;
+} room;
+
+static size_t room_floats(const weft_attention *p) {
+    return (size_t)((WEFT_CPU_DECODE_MOST_ROWS + WEFT_CPU_DECODE_FORM_ROWS + WEFT_CPU_DECODE_MOST_ROWS) * p->head_dim +
+                    WEFT_CPU_DECODE_MOST_ROWS * STRETCH);
+}
+
+static room room_of(const weft_attention *p, float *scratch, int64_t i) {
+    room r;
+    r.q = scratch + (size_t)i * room_floats(p);
+    r.scores = r.q + (WEFT_CPU_DECODE_MOST_ROWS + WEFT_CPU_DECODE_FORM_ROWS) * p->head_dim;
+    r.out = r.scores + WEFT_CPU_DECODE_MOST_ROWS * STRETCH;
+    return r;
+}
+
+/* Scores of all rows of head i with some keys. */
+static void multiply_keys(const decode_job *w, const part *part, const tensor *k, int64_t i, int64_t begin, int64_t keys,
+                          const float *q, float *scores, char *stage, weft_cpu_ahead *ahead) {
+    for (int64_t done = 0, count; done < keys; done += count) {
+        const weft_cpu_run run = take_rows(w, part, k, part->head + i, begin + done, begin + keys, stage);
         count = run.rows;
-        w->kernel->decode->dots(w->p.dtype, (int)w->p.seq, count, w->p.head_dim, q, run.at, run.step, scores + i, STRETCH);
+        w->kernel->decode->dots(w->p.dtype, (int)w->p.seq, count, w->p.head_dim, q, run.at, run.step, scores + done,
+                                STRETCH, ahead);
     }
 }
 
-/* Adds some values, times the weights of `rows` rows. */
-static void add_values(const decode_job *w, const part *part, int64_t rows, int64_t begin, int64_t keys,
-                       const float *weights, float *out, char *stage) {
-    for (int64_t i = 0, count; i < keys; i += count) {
-        const weft_cpu_run run = take_rows(w, part, w->data->v, &w->p.v_strides, begin + i, begin + keys, stage);
+/* Adds some values of head i, times the weights of `rows` rows. */
+static void add_values(const decode_job *w, const part *part, const tensor *v, int64_t i, int64_t rows, int64_t begin,
+                       int64_t keys, const float *weights, float *out, char *stage, weft_cpu_ahead *ahead) {
+    for (int64_t done = 0, count; done < keys; done += count) {
+        const weft_cpu_run run = take_rows(w, part, v, part->head + i, begin + done, begin + keys, stage);
         count = run.rows;
-        w->kernel->decode->sums(w->p.dtype, (int)rows, count, w->p.head_dim, weights + i, STRETCH, run.at, run.step, out);
+        w->kernel->decode->sums(w->p.dtype, (int)rows, count, w->p.head_dim, weights + done, STRETCH, run.at, run.step, out,
+                                ahead);
     }
 }
 
-/* K and V unpacked. */
-static void visit_unpacked(const decode_job *w, const part *part, float *scratch) {
+/* Softmax of head i over a stretch of keys. Returns whether all rows see all of them. */
+static int soften(const decode_job *w, const part *part, int64_t i, int64_t begin, int64_t keys, const room *r) {
     const weft_attention *p = &w->p;
     const int64_t dim = p->head_dim;
-    float *q = scratch, *scores = q + WEFT_CPU_DECODE_MOST_ROWS * dim, *out = scores + WEFT_CPU_DECODE_MOST_ROWS * STRETCH;
-    char *stage = (char *)(out + WEFT_CPU_DECODE_MOST_ROWS * dim);
+    int together = 1;
     for (int64_t row = 0; row < p->seq; row++) {
-        weft_cpu_load(p->dtype, w->data->q, weft_row_index(&p->q_strides, part->batch, row, part->head), dim,
-                      q + row * dim);
+        const weft_rows seen = seen_keys(w, part, row, begin, keys);
+        float *result = part->results + i * part->apart + row * (dim + 2), *scores = r->scores + row * STRETCH;
+        together &= seen.end - seen.begin == keys;
+        for (int64_t key = 0; key < seen.begin; key++) {
+            scores[key] = p->scale < 0 ? INFINITY : -INFINITY;
+        }
+        if (seen.begin < seen.end) {
+            softmax_row(w, scores, seen.end, result);
+        }
+        memcpy(r->out + row * dim, result, (size_t)dim * sizeof *r->out);
+    }
+    return together;
+}
+
+/* One row of head i: a hidden value may be non-finite, so that it takes only its keys. */
+static void add_seen(const decode_job *w, const part *part, const tensor *v, int64_t i, int64_t row, int64_t begin,
+                     int64_t keys, const room *r, char *stage) {
+    const weft_rows seen = seen_keys(w, part, row, begin, keys);
+    weft_cpu_ahead none = {NULL, 0, 0, 0, 0};
+    if (seen.begin < seen.end) {
+        add_values(w, part, v, i, 1, begin + seen.begin, seen.end - seen.begin, r->scores + row * STRETCH + seen.begin,
+                   r->out + row * w->p.head_dim, stage, &none);
+    }
+}
+
+/* K and V unpacked: block by block, of each the keys of every head, so that memory is read from front to back. Meanwhile
+ * the next block comes. */
+static void visit_unpacked(const decode_job *w, const part *part, float *scratch) {
+    const weft_attention *p = &w->p;
+    const weft_cpu_decode *decode = w->kernel->decode;
+    const int64_t dim = p->head_dim, block = decode->block > 0 ? decode->block : STRETCH;
+    const tensor k = {w->data->k, &p->k_strides}, v = {w->data->v, &p->v_strides};
+    char *stage = (char *)(scratch + (size_t)part->heads * room_floats(p));
+    for (int64_t i = 0; i < part->heads; i++) {
+        const room r = room_of(p, scratch, i);
+        memset(r.q, 0, (size_t)(WEFT_CPU_DECODE_MOST_ROWS * dim) * sizeof *r.q);
+        for (int64_t row = 0; row < p->seq; row++) {
+            weft_cpu_load(p->dtype, w->data->q, weft_row_index(&p->q_strides, part->batch, row, part->head + i), dim,
+                          r.q + row * dim);
+        }
+        if (decode->prepare) {
+            decode->prepare((int)p->seq, dim, r.q);
+        }
     }
     for (int64_t begin = part->begin; begin < part->end; begin += STRETCH) {
-        const int64_t keys = weft_cpu_min(STRETCH, part->end - begin);
-        multiply_keys(w, part, begin, keys, q, scores, stage);
+        const int64_t keys = weft_cpu_min(STRETCH, part->end - begin), end = begin + keys;
+        for (int64_t at = begin; at < end; at += block) {
+            const int last = at + block >= end;
+            const int64_t next = last ? begin : at + block, more = weft_cpu_min(block, end - next);
+            for (int64_t i = 0; i < part->heads; i++) {
+                const room r = room_of(p, scratch, i);
+                weft_cpu_ahead ahead = ahead_of(w, part, last ? &v : &k, i, next, decode->block > 0 ? more : 0);
+                multiply_keys(w, part, &k, i, at, weft_cpu_min(block, end - at), r.q, r.scores + (at - begin), stage,
+                              &ahead);
+            }
+        }
         int together = 1; /* all rows see all keys */
-        for (int64_t row = 0; row < p->seq; row++) {
-            const weft_rows seen = seen_keys(w, part, row, begin, keys);
-            float *result = part->results + row * (dim + 2);
-            together &= seen.end - seen.begin == keys;
-            for (int64_t key = 0; key < seen.begin; key++) {
-                scores[row * STRETCH + key] = p->scale < 0 ? INFINITY : -INFINITY;
-            }
-            if (seen.begin < seen.end) {
-                softmax_row(w, scores + row * STRETCH, seen.end, result);
-            }
-            memcpy(out + row * dim, result, (size_t)dim * sizeof *out);
+        for (int64_t i = 0; i < part->heads; i++) {
+            const room r = room_of(p, scratch, i);
+            together &= soften(w, part, i, begin, keys, &r);
         }
-        if (together) {
-            add_values(w, part, p->seq, begin, keys, scores, out, stage);
-        }
-        for (int64_t row = 0; row < p->seq; row++) {
-            const weft_rows seen = seen_keys(w, part, row, begin, keys);
-            if (!together && seen.begin < seen.end) { /* a hidden value may be non-finite: each row takes only its keys */
-                add_values(w, part, 1, begin + seen.begin, seen.end - seen.begin, scores + row * STRETCH + seen.begin,
-                           out + row * dim, stage);
+        for (int64_t at = begin; at < end && together; at += block) {
+            const int last = at + block >= end;
+            const int64_t next = at + block, more = weft_cpu_min(block, (last ? part->end : end) - next);
+            for (int64_t i = 0; i < part->heads; i++) {
+                const room r = room_of(p, scratch, i);
+                weft_cpu_ahead ahead = ahead_of(w, part, last ? &k : &v, i, next, decode->block > 0 ? more : 0);
+                add_values(w, part, &v, i, p->seq, at, weft_cpu_min(block, end - at), r.scores + (at - begin), r.out, stage,
+                           &ahead);
             }
-            memcpy(part->results + row * (dim + 2), out + row * dim, (size_t)dim * sizeof *out);
+        }
+        for (int64_t i = 0; i < part->heads * p->seq; i++) {
+            const int64_t head = i / p->seq, row = i % p->seq;
+            const room r = room_of(p, scratch, head);
+            if (!together) {
+                add_seen(w, part, &v, head, row, begin, keys, &r, stage);
+            }
+            memcpy(part->results + head * part->apart + row * (dim + 2), r.out + row * dim, (size_t)dim * sizeof *r.out);
         }
     }
 }
@@ -212,11 +307,17 @@ static void visit_part(const decode_job *w, void *scratch, int64_t batch, int64_
     const weft_attention *p = &w->p;
     const span *s = &w->spans[batch];
     const int64_t begin = step * PART, size = p->seq * (p->head_dim + 2);
-    const part part = {batch, head, weft_larger(begin, s->keys.begin), weft_cpu_min(begin + PART, s->keys.end),
-                       w->results + (s->before * p->heads + head * s->parts + step - s->first) * size};
-    memset(part.results, 0, (size_t)size * sizeof *part.results);
-    for (int64_t row = 0; row < p->seq; row++) {
-        part.results[row * (p->head_dim + 2) + p->head_dim] = -INFINITY;
+    const part part = {batch,
+                       head,
+                       w->together,
+                       weft_larger(begin, s->keys.begin),
+                       weft_cpu_min(begin + PART, s->keys.end),
+                       w->results + (s->before * p->heads + head * s->parts + step - s->first) * size,
+                       s->parts * size};
+    for (int64_t i = 0; i < part.heads * p->seq; i++) {
+        float *result = part.results + i / p->seq * part.apart + i % p->seq * (p->head_dim + 2);
+        memset(result, 0, (size_t)(p->head_dim + 2) * sizeof *result);
+        result[p->head_dim] = -INFINITY;
     }
     if (w->kernel->decode->takes(p->seq, p->head_dim)) {
         visit_unpacked(w, &part, scratch);
@@ -225,13 +326,14 @@ static void visit_part(const decode_job *w, void *scratch, int64_t batch, int64_
     }
 }
 
-/* The parts of a tile that nobody else has taken. */
+/* The parts of a tile, and of those beside it, that nobody else has taken. */
 static void visit_tile(void *context, void *scratch, const weft_visit *visit) {
     const decode_job *w = context;
-    weft_cpu_taken *taken = &w->taken[visit->tile.batch * w->p.heads + visit->tile.head];
+    const int64_t lot = visit->tile.head / w->together;
+    weft_cpu_taken *taken = &w->taken[visit->tile.batch * (w->p.heads / w->together) + lot];
     int64_t i;
     while ((i = weft_cpu_take_part(taken, visit->steps)) >= 0) {
-        visit_part(w, scratch, visit->tile.batch, visit->tile.head, visit->first + i * visit->direction);
+        visit_part(w, scratch, visit->tile.batch, lot * w->together, visit->first + i * visit->direction);
     }
 }
 
@@ -268,9 +370,24 @@ static size_t scratch_of(const decode_job *w) {
     size_t packed;
     weft_cpu_queries_lay_out(&w->job, NULL, &packed);
     packed += w->job.kv.k_block + w->job.kv.v_block;
-    const size_t unpacked =
-        (size_t)(WEFT_CPU_DECODE_MOST_ROWS * (2 * w->p.head_dim + STRETCH) + STAGE * w->p.head_dim) * sizeof(float);
+    const size_t unpacked = ((size_t)w->together * room_floats(&w->p) + (size_t)(STAGE * w->p.head_dim)) * sizeof(float);
     return packed > unpacked ? packed : unpacked;
+}
+
+/* Whether the rows of a kv head lie beside those of the next. */
+static int heads_adjoin(const weft_attention *p) {
+    return p->k_strides.head == p->head_dim && p->v_strides.head == p->head_dim_v;
+}
+
+/* How many heads a worker reads side by side: as many as leave four parts for each worker. That changes no bits. */
+static int64_t heads_together(const decode_job *w, int64_t parts, int64_t workers) {
+    const weft_attention *p = &w->p;
+    const weft_cpu_decode *decode = w->kernel->decode;
+    int64_t heads = 1;
+    for (int64_t i = 2; i <= HEADS && decode->block > 0 && decode->takes(p->seq, p->head_dim) && heads_adjoin(p); i++) {
+        heads = p->heads % i == 0 && parts * (p->heads / i) >= 4 * workers ? i : heads;
+    }
+    return heads;
 }
 
 /* The spans of all batches; returns how many parts they have together. */
@@ -300,10 +417,11 @@ weft_status weft_cpu_attention_decode(const weft_plan *plan, const weft_attentio
     w.spans = calloc((size_t)p->batch, sizeof *w.spans);
     const int64_t parts = w.spans ? find_spans(problem, w.spans) : 0;
     const int64_t tiles = p->batch * p->heads;
+    w.together = heads_together(&w, parts, plan->walk.workers);
     const double floats = (double)p->heads * (double)parts * (double)(p->seq * (p->head_dim + 2));
     weft_status status = WEFT_OK;
     w.results = w.spans && floats < 0x1p59 ? weft_cpu_alloc((size_t)floats * sizeof *w.results) : NULL;
-    w.taken = w.results ? weft_cpu_taken_new(tiles) : NULL;
+    w.taken = w.results ? weft_cpu_taken_new(tiles / w.together) : NULL;
     if (!w.taken) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for the parts of %.0f floats", floats);
     }

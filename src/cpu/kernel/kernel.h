@@ -70,8 +70,30 @@ typedef struct weft_cpu_panel {
     void (*change)(int64_t keys, float *scores, const weft_cpu_change *change, float *slopes);
 } weft_cpu_panel;
 
-/* Decode: queries that every kernel multiplies with unpacked keys, and the most that any does. */
-enum { WEFT_CPU_DECODE_ROWS = 2, WEFT_CPU_DECODE_MOST_ROWS = 16 };
+/* Decode: queries that every kernel multiplies with unpacked keys, and the most that any does; and rows of room behind
+ * these for a form of a kernel's own. */
+enum { WEFT_CPU_DECODE_ROWS = 2, WEFT_CPU_DECODE_MOST_ROWS = 16, WEFT_CPU_DECODE_FORM_ROWS = 8 };
+
+/* Memory that is read next, to be prefetched meanwhile: `rows` rows of `bytes` bytes, `step` apart. */
+typedef struct weft_cpu_ahead {
+    const char *at;
+    int64_t rows, step, bytes;
+    int64_t fetched; /* of the row at `at` */
+} weft_cpu_ahead;
+
+/* Prefetches the next so many bytes, a line at a time, into the L2. */
+static inline void weft_cpu_fetch(weft_cpu_ahead *ahead, int64_t bytes) {
+    enum { LINE = 64 };
+    for (; bytes > 0 && ahead->rows > 0; bytes -= LINE) {
+        __builtin_prefetch(ahead->at + ahead->fetched, 0, 2);
+        ahead->fetched += LINE;
+        if (ahead->fetched >= ahead->bytes) {
+            ahead->fetched = 0;
+            ahead->at += ahead->step;
+            ahead->rows--;
+        }
+    }
+}
 
 /* Decode: products of a few rows with unpacked keys and values, `step` bytes apart. Rows of scores and of weights are
  * `pitch` floats apart. Arrays hold WEFT_CPU_DECODE_MOST_ROWS rows; those past the last may be written. */
@@ -79,13 +101,20 @@ typedef struct weft_cpu_decode {
     /* Whether this beats packing a block for so many rows. True for WEFT_CPU_DECODE_ROWS. */
     int (*takes)(int64_t rows, int64_t dim);
 
+    /* Keys that it takes at a time where a worker reads several heads, one head after the other; 0: it does best with one
+     * head and many keys. A multiple of 64. */
+    int64_t block;
+
+    /* Adds its own form of the queries behind q (WEFT_CPU_DECODE_MOST_ROWS, dim). Null: it has none. */
+    void (*prepare)(int rows, int64_t dim, float *q);
+
     /* scores (rows, keys) = q (rows, dim) times keys */
     void (*dots)(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *q, const char *k, int64_t step,
-                 float *scores, int64_t pitch);
+                 float *scores, int64_t pitch, weft_cpu_ahead *ahead);
 
     /* out (rows, dim) += weights (rows, keys) times values */
     void (*sums)(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *weights, int64_t pitch, const char *v,
-                 int64_t step, float *out);
+                 int64_t step, float *out, weft_cpu_ahead *ahead);
 
     /* Scores of one row become weights 2^(factor score - max), with *max the largest factor score so far; *sum grows by the
      * weights. Returns the factor by which the sum was rescaled; the caller rescales the output. The row holds a multiple

@@ -132,12 +132,10 @@ static void put_job(writer *w, const weft_sim_job *job) {
         const int64_t step = weft_sim_step(job, i);
         for (int s = 0; s < job->streams; s++) {
             const weft_sim_stream *stream = &job->stream[s];
-            put(w, i, stream->base + (uint32_t)step, step == job->last_step ? stream->last_weight : stream->weight,
-                WEFT_READ, job);
+            put(w, i, weft_sim_piece(stream, step), weft_sim_weight(job, stream, step), WEFT_READ, job);
         }
         if (job->sums.weight > 0) {
-            put(w, i, job->sums.base + (uint32_t)step, step == job->last_step ? job->sums.last_weight : job->sums.weight,
-                WEFT_ADD, job);
+            put(w, i, weft_sim_piece(&job->sums, step), weft_sim_weight(job, &job->sums, step), WEFT_ADD, job);
         }
     }
     if (job->out_weight > 0) {
@@ -174,9 +172,12 @@ weft_status weft_trace_write_plan(const weft_plan *plan, const weft_simulate_opt
     if (status) {
         return status;
     }
-    status = weft_sim_walk_make(&source, &walk, plan, &settings.profile, message);
+    status = weft_sim_walk_make(&source, &walk, plan, &settings, message);
     if (status == WEFT_OK && walk.by_side) {
         status = weft_fail(message, WEFT_UNSUPPORTED, "tiles that are handed out by side of the L2 make no trace");
+    }
+    if (status == WEFT_OK && walk.runs.count > 0) {
+        status = weft_fail(message, WEFT_UNSUPPORTED, "runs make no trace: take a profile without runs");
     }
     if (status == WEFT_OK && source.turn) {
         status = weft_fail(message, WEFT_UNSUPPORTED, "adds that take turns make no trace: take a profile without in_turn");
