@@ -183,7 +183,7 @@ static weft_status make_pages(const weft_plan *plan, const weft_attention_data *
         (status = make_map_of_kv(plan, "v", data->v, &p->v_strides, 1, &pages->v.one, message))) {
         return status;
     }
-    pages->all = weft_attention_pages(p, data);
+    pages->all = weft_cuda_pages(plan, data);
     pages->rows = (int32_t)weft_hopper_attention_page_rows(p, plan->schedule.tile_n);
     pages->copies = (int32_t)plan->schedule.tile_n / pages->rows;
     return WEFT_OK;

@@ -78,8 +78,13 @@ template <class S> struct hopper_clerk {
 
     /* Pages: where a visit's keys are. */
     __device__ __forceinline__ hopper_keys keys_of(const weft_visit &visit) const {
-        const weft_rows columns = weft_sequence_at(&p.walk.reach.sequences, visit.cut.sequence).columns;
+        const weft_reach &reach = p.walk.reach;
+        const weft_sequence sequence = weft_sequence_at(&reach.sequences, visit.cut.sequence);
+        const weft_rows &columns = sequence.columns, &rows = visit.cut.rows;
+        weft_length_tell(&hopper_pages_of(p).all, &reach.sequences, visit.cut.sequence);
         return {{(int32_t)columns.begin, (int32_t)columns.end},
+                {(int32_t)weft_band_seen(&reach.band, &sequence, rows.begin).begin,
+                 (int32_t)weft_band_seen(&reach.band, &sequence, weft_smaller(rows.end, sequence.used_end) - 1).end},
                 (int32_t)visit.tile.batch,
                 (int32_t)weft_divide(visit.tile.head, &p.by_kv_group)};
     }

@@ -123,6 +123,9 @@ template <class S> struct hopper_pager {
         const uint32_t none = K ? __ballot_sync(0xffffffffu, page == HOPPER_NO_PAGE) : 0;
         const uint32_t some = __ballot_sync(0xffffffffu, page >= 0 && !whole);
         if (K && none) {
+            if (page == HOPPER_NO_PAGE && first < keys.seen.end && first + pages.rows > keys.seen.begin) {
+                weft_page_tell(&pages.all, keys.batch, first);
+            }
             poison(to, none);
         }
         if (elect_one()) {

@@ -184,6 +184,7 @@ struct hopper_steps {
 /* Pages: where the keys of a tile are, and those that count. */
 struct hopper_keys {
     hopper_run run;
+    hopper_run seen; /* by some query of the tile */
     int32_t batch, kv_head;
 };
 
