@@ -508,14 +508,19 @@ static inline void gradients_fetch(const gradients *x) {
     }
 }
 
-/* Runs a plan and compares what comes back; `brings`: with a workspace of the caller's. */
+/* Runs a plan and compares what comes back; `brings`: with a workspace of the caller's, which holds NaNs. */
 static inline void gradients_run(gradients *x, const weft_schedule *schedule, const char *kernel, int brings) {
     weft_plan *plan = plan_new(&x->asked, schedule, kernel);
     weft_message message = {""};
     uint64_t workspace = 0;
     char text[2048];
     if (brings) {
-        DEMAND(driver->memory_new(&workspace, weft_plan_workspace(plan)));
+        const size_t bytes = weft_plan_workspace(plan);
+        void *poison = malloc(bytes);
+        DEMAND(!poison || driver->memory_new(&workspace, bytes));
+        memset(poison, 0xff, bytes);
+        DEMAND(driver->copy_in(workspace, poison, bytes));
+        free(poison);
     }
     x->data.workspace = (void *)(uintptr_t)workspace;
     gradients_poison(x);
