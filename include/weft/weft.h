@@ -549,6 +549,16 @@ WEFT_API weft_status weft_plan_run_with_progress(const weft_plan *plan, const vo
  */
 WEFT_API weft_status weft_plan_enqueue(const weft_plan *plan, const void *data, void *stream, weft_message *message);
 
+/** What runs of a plan have found wrong in memory that only a GPU reads, since somebody was last told: an entry of a
+ * cache's table that is needed and names no page, a kv_used of a cache that is below 0 or beyond kv_seq. WEFT_INVALID, and
+ * a message that names the last that was found; WEFT_OK when there is nothing, and on the CPU, whose runs refuse such data.
+ * Waits for nothing: what is still under way may be told later.
+ *
+ * weft_plan_run() tells of its own run, and weft_plan_enqueue(), before it begins another, of those before. Who replays
+ * CUDA graphs asks here. Results of such a run are NaN where they would depend on such an entry; a length is held to what
+ * there is. */
+WEFT_API weft_status weft_plan_check(const weft_plan *plan, weft_message *message);
+
 /** Bytes of the workspace that a run of a plan takes, in device memory aligned to 16 bytes; 0: none. The data's struct has
  * it, as `workspace`. Without it a run takes the plan's own: then runs on several streams wait for each other, and a run
  * that is captured in a CUDA graph is WEFT_INVALID, because it might run at the same time as others. */

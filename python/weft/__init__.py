@@ -16,7 +16,7 @@ from .cascade import cascade_attention
 from .compute import attention, combine, matmul, release_memory
 from .errors import Error, Failed, Invalid, NoMemory, NotFound, Unreadable, Unsupported
 from .machines import Machine
-from .plans import Plan, plan
+from .plans import Plan, check_runs, plan
 from .profiles import Profile, profiles
 from .problems import Attention, AttentionBackward, Combine, Gemm
 from .recommendation import Candidate, Recommendation, recommend
@@ -29,7 +29,7 @@ __version__ = _c.library.weft_version().decode()
 __all__ = [
     "Attention", "AttentionBackward", "BlockMask", "Candidate", "Combine", "Comparison", "Error", "Failed", "Gemm", "Invalid", "Machine", "NoMemory",
     "NotFound", "Order", "Plan", "Profile", "Recommendation", "Schedule", "Simulation", "Trace", "Traffic", "Tuned", "Unreadable",
-    "Unsupported", "attention", "cascade_attention", "combine", "compare", "curve", "dispatches", "matmul", "orders", "plan", "profiles", "recommend",
+    "Unsupported", "attention", "cascade_attention", "check_runs", "combine", "compare", "curve", "dispatches", "matmul", "orders", "plan", "profiles", "recommend",
     "release_memory", "simulate", "simulate_trace", "sweeps", "tune",
 ]  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import json
+import weakref
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from . import _c, custom, machines, notebook, operations, problems, schedules
@@ -14,6 +15,7 @@ from .problems import Problem, number_of
 
 _enqueue = _c.library.weft_plan_enqueue
 MODES = ("estimate", "measure", "stored")  # enum weft_mode
+_on_gpus: "weakref.WeakSet[Plan]" = weakref.WeakSet()
 
 
 def device_of(name: str) -> Tuple[int, int]:
@@ -45,6 +47,8 @@ class Plan(notebook.Shown):
             table = custom.table(schedule.order, (grid.batch, grid.rows, grid.cols))
             given.order_table, given.order_count = table, len(table)
         _c.call(_c.library.weft_plan_create, ctypes.byref(self._handle), ctypes.byref(problem), ctypes.byref(options))
+        if device[0] == CUDA:
+            _on_gpus.add(self)
 
     def __del__(self):
         if getattr(self, "_handle", None) and _c is not None:
@@ -57,6 +61,10 @@ class Plan(notebook.Shown):
     def enqueue(self, data: bytes, stream: int = 0) -> None:
         """Puts a run on a stream; on the CPU it has run when this returns."""
         _c.call(_enqueue, self._handle, data, stream or None)
+
+    def check(self) -> None:
+        """Raises weft.Invalid for what a run has found wrong on a GPU since somebody was last told; see weft.check_runs()."""
+        _c.call(_c.library.weft_plan_check, self._handle)
 
     @property
     def workspace(self) -> int:
@@ -136,6 +144,14 @@ def plan(problem: Problem, schedule: schedules.ScheduleLike = None, machine: mac
     made = machines.of(machine)
     return Plan(problem.to_c(), schedules.of(schedule), None if made is None else made._c, device_of(device), kernel,
                 number_of("mode", mode, MODES))  # fmt: skip
+
+
+def check_runs() -> None:
+    """Raises weft.Invalid for what runs on a GPU have found wrong since somebody was last told: an entry of a block_table that is needed
+    and names no page, a kv_used below 0 or beyond the table. A call tells of the calls before it that had arrays of the same form; who
+    replays CUDA graphs asks here. Waits for nothing: what is still under way may be told later."""
+    for made in list(_on_gpus):
+        made.check()
 
 
 _pinned: Set[Plan] = set()

@@ -39,6 +39,9 @@ typedef struct weft_backend {
     /* The same on a stream, without waiting; null where there are no streams. */
     weft_status (*enqueue)(const weft_plan *plan, const void *data, void *stream, weft_message *message);
 
+    /* See weft_plan_check(); null: runs tell at once what is wrong. */
+    weft_status (*check)(const weft_plan *plan, weft_message *message);
+
     /* For tuning. `candidates`: what differs from kernel to kernel (tiles, clusters), as copies of the plan's schedule with
      * that filled in, and the dispatches that differ here; returns how many there are, at most `room`. `cost`: how long the
      * plan would take by the backend's own model, in any unit; null where only the simulator can tell. The plan is made. */

@@ -47,6 +47,13 @@ weft_status weft_plan_enqueue(const weft_plan *plan, const void *data, void *str
     return plan->backend->run(plan, &checked, message);
 }
 
+weft_status weft_plan_check(const weft_plan *plan, weft_message *message) {
+    if (!plan) {
+        return weft_fail(message, WEFT_INVALID, "plan is null");
+    }
+    return plan->backend->check && !plan->on_paper ? plan->backend->check(plan, message) : WEFT_OK;
+}
+
 static weft_status create_and_run(const void *problem, const void *data, weft_message *message) {
     weft_plan *plan;
     weft_status status = weft_plan_create(&plan, problem, NULL, message);

@@ -257,17 +257,12 @@ weft_pages weft_attention_pages(const weft_attention *p, const weft_attention_da
 
 weft_new_keys weft_attention_new_keys(const weft_attention *p, const weft_sequences *all, int64_t number) {
     const int32_t *starts = all->new_starts ? all->new_starts : all->lengths.q_starts;
-    const weft_sequence s = weft_sequence_at(all, number);
-    weft_sequences whole = *all; /* where its first key lies: padding is in front of what counts */
-    whole.lengths.kv_pad = NULL;
-    const int64_t begin = weft_sequence_at(&whole, number).columns.begin;
-    const int64_t given = weft_sequence_new(all, number);
-    const int64_t used = all->lengths.kv_used ? all->lengths.kv_used[number] : p->kv_seq - given;
-    weft_new_keys keys = {.batch = p->sequences > 0 ? 0 : number, .first = p->sequences > 0 && starts ? starts[number] : 0};
-    keys.column = begin + weft_between(used, 0, p->kv_seq);
-    keys.count = weft_between(s.columns.end - keys.column, 0, given);
-    keys.used = keys.column - begin;
-    return keys;
+    const weft_rows added = weft_sequence_added(all, number);
+    return (weft_new_keys){.batch = p->sequences > 0 ? 0 : number,
+                           .first = p->sequences > 0 && starts ? starts[number] : 0,
+                           .column = added.begin,
+                           .count = added.end - added.begin,
+                           .used = added.begin - weft_sequence_origin(all, number)};
 }
 
 int64_t weft_attention_position(const weft_attention *p, const weft_sequences *all, const int32_t *positions,

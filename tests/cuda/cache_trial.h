@@ -715,7 +715,15 @@ static inline void cache_trial_run(cache_trial *x, const weft_schedule *s, const
     memcpy(k, x->b[K].host, x->b[K].bytes);
     memcpy(v, x->b[V].host, x->b[V].bytes);
     append_here(x, k, v);
-    CHECK(weft_plan_run(plan, &data, &message) == WEFT_OK, "%s: %s", what, message.text);
+    /* A GPU tells of what a CPU refuses. */
+    weft_attention known = x->p;
+    weft_message refused = {""};
+    const weft_kv_cache_data here = {.table = x->b[TABLE].host,
+                                     .new_starts = x->b[NEW_STARTS].bytes ? x->b[NEW_STARTS].host : NULL};
+    const weft_status wrong = weft_attention_take_cache(&known, &here, &refused);
+    const weft_status got = weft_plan_run(plan, &data, &message);
+    CHECK(got == wrong, "%s: run gives %d, \"%s\", and a CPU %d, \"%s\"", what, got, message.text, wrong, refused.text);
+    CHECK(weft_plan_check(plan, &message) == WEFT_OK, "%s: it is told twice: %s", what, message.text);
     check_cache(x, K, k, what);
     check_cache(x, V, v, what);
     for (int i = O; i <= MAX; i++) {

@@ -43,6 +43,8 @@ static void append_to(const weft_study_append *p, weft_dtype dtype, int64_t numb
         if (to.page >= 0) {
             move_rows(p, WEFT_STUDY_K, dtype, from, to, first + i);
             move_rows(p, WEFT_STUDY_V, dtype, from, to, 0);
+        } else {
+            weft_page_tell(&p->pages, batch, columns.begin + i);
         }
     }
 }
@@ -52,7 +54,7 @@ int fake_run_append(const char *kernel, unsigned grid, const void *parameters) {
     const weft_dtype dtype = strcmp(kernel, "study_append_bf16") == 0 ? WEFT_BF16 : WEFT_FP16;
     for (int64_t number = 0; number < p->sequences.count; number++) {
         const weft_rows rows = weft_sequence_at(&p->sequences, number).rows;
-        const int64_t used = weft_sequence_added(&p->sequences, number).begin - number * p->sequences.keys_each;
+        const int64_t used = weft_sequence_added(&p->sequences, number).begin - weft_sequence_origin(&p->sequences, number);
         const int64_t first = p->positions ? p->positions[number] : used;
         if (p->moved[WEFT_STUDY_K].items > 0) {
             append_to(p, dtype, number, first);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cuda/sm90/attention/params.h"
+#include "fake_pages.h"
 #include "fake_study.h"
 #include "problem/problem.h"
 #include "ref/ref.h"
@@ -187,6 +188,7 @@ static int run_study(const char *kernel, unsigned grid, const weft_study_params 
         const weft_study_general *g = &p->general;
         const int has_room = g->head_dim <= problem.head_dim && g->head_dim_v <= problem.head_dim;
         fake_study_general(p, &problem, &data);
+        fake_tell(&g->pages, &walk.reach.sequences, &walk.reach.band);
         walk.reach.kind = WEFT_REACH_BLOCKS;
         if (!has_room || (g->max && g->lag != 0)) {
             return 1;

@@ -5,6 +5,7 @@
 
 #include "cuda/decode/params.h"
 #include "fake_driver.h"
+#include "fake_pages.h"
 #include "problem/problem.h"
 #include "ref/ref.h"
 
@@ -85,5 +86,6 @@ int fake_run_decode(const char *kernel, unsigned grid, const void *parameters) {
     }
     const weft_attention problem = problem_of(p, (weft_dtype)weft_dtype_find(dtype));
     const weft_attention_data data = data_of(p);
+    fake_tell(&p->pages, &p->runs.sequences, &p->runs.band);
     return weft_ref_attention(&problem, &data, NULL) == WEFT_OK ? 0 : 1;
 }

@@ -360,6 +360,25 @@ int cuMemFreeAsync(uint64_t pointer, void *stream) {
     return result ? result : memory_free(pointer);
 }
 
+/* Without it where "pinned=0" says so, as an old driver might be. */
+int cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags) {
+    uint64_t address = 0;
+    int result = unsafe();
+    result = result ? result : flags == WEFT_CU_HOST_MAPPED && fake_script("pinned", 1) ? memory_new(&address, bytes) : 2;
+    *pointer = (void *)(uintptr_t)address;
+    return result;
+}
+
+int cuMemFreeHost(void *pointer) {
+    const int result = unsafe();
+    return result ? result : memory_free((uint64_t)(uintptr_t)pointer);
+}
+
+int cuMemHostGetDevicePointer_v2(uint64_t *device, void *pointer, unsigned flags) {
+    *device = (uint64_t)(uintptr_t)pointer;
+    return flags == 0 ? 0 : 1;
+}
+
 int cuMemGetInfo_v2(size_t *available, size_t *total) {
     *available = *total = (size_t)1 << 30;
     return 0;

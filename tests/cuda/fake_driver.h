@@ -8,6 +8,7 @@
  *   sms=N           SMs (12)
  *   l2=N            bytes of the L2 (6 MiB)
  *   shared=N        bytes that a CTA can have (232448)
+ *   pinned=0        no memory of the host can be pinned
  *   room=N          bytes of an allocation, at most (1 GiB)
  *   sides=N         of the L2: 1 or 2 (2)
  *   anywhere=1      every address is memory of the GPU

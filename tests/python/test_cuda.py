@@ -190,3 +190,21 @@ def test_combines_parts(cupy):
     want = (np.stack([x.array for x in parts]) * weights).sum(0) / weights.sum(0)
     assert_close(o.array, want, "float16")
     assert_close(lse.array, np.log(weights.sum(0))[..., 0].swapaxes(1, 2), "float32")
+
+
+def test_tells_of_pages_that_are_none(cupy):
+    q, k, v = array(0, 1, 1, 2, 64), array(1, 3, 4, 2, 64), array(2, 3, 4, 2, 64)
+    table, used = (ndarray(on_device(shape, np.int32)) for shape in ((1, 2), (1,)))
+    table.array[...], used.array[...] = [[2, 7]], 5
+    weft.attention(q, k, v, block_table=table, kv_used=used)
+    with pytest.raises(weft.Invalid, match="in an earlier run cache.table of sequence 0, entry 1 was 7, and there are 3 pages"):
+        weft.attention(q, k, v, block_table=table, kv_used=used)
+    weft.attention(q, k, v, block_table=table, kv_used=used)
+    with pytest.raises(weft.Invalid, match="entry 1 was 7"):
+        weft.check_runs()
+    weft.check_runs()
+    used.array[...] = 9
+    table.array[...] = 1
+    weft.attention(q, k, v, block_table=table, kv_used=used)
+    with pytest.raises(weft.Invalid, match="lengths.kv_used of sequence 0 was 9, not between 0 and 8"):
+        weft.check_runs()

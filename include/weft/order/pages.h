@@ -6,7 +6,7 @@
 #ifndef WEFT_ORDER_PAGES_H
 #define WEFT_ORDER_PAGES_H
 
-#include "base.h"
+#include "sequence.h"
 
 /** The pages of an attention's K and V. `page` 0: there are none, and a batch is one page. */
 typedef struct weft_pages {
@@ -15,6 +15,7 @@ typedef struct weft_pages {
     int64_t pages;        /**< that K and V have */
     int64_t stride;       /**< entries from batch to batch; packed: entries of a sequence */
     weft_divisor by_page;
+    uint64_t *fault; /**< null, or where a kernel tells what is wrong with lists and lengths: see weft_fault() */
 } weft_pages;
 
 /** A row of K and V: which page of the tensors, or batch where there are none, and which row of it. */
@@ -35,6 +36,31 @@ WEFT_INLINE weft_page_row weft_page_of(const weft_pages *pages, int64_t batch, i
         at.page = page >= 0 && page < pages->pages ? page : -1;
     }
     return at;
+}
+
+/** What a kernel tells of lists and lengths that lead nowhere: one word, so that the host reads it whole, and the last that
+ * is told stays. Bits 0 to 31 are what was found, which is never 0; 32 to 62 the entry, over all lists, or the sequence; 63
+ * says that it is a length. */
+WEFT_INLINE uint64_t weft_fault(int is_length, int64_t index, int32_t found) {
+    return (uint64_t)(is_length != 0) << 63 | ((uint64_t)index & INT32_MAX) << 32 | (uint32_t)found;
+}
+
+/** Tells of the entry for a batch's column, whose page there is none of. */
+WEFT_INLINE void weft_page_tell(const weft_pages *pages, int64_t batch, int64_t column) {
+    if (pages->fault) {
+        const int64_t entry = batch * pages->stride + weft_divide_short((uint32_t)column, &pages->by_page);
+        *(volatile uint64_t *)pages->fault = weft_fault(0, entry, pages->table[entry]);
+    }
+}
+
+/** Tells of the length of a cache's sequence, if it is none. */
+WEFT_INLINE void weft_length_tell(const weft_pages *pages, const weft_sequences *all, int64_t number) {
+    if (pages->fault && all->lengths.kv_used) {
+        const int32_t used = all->lengths.kv_used[number];
+        if (used < 0 || used > all->keys) {
+            *(volatile uint64_t *)pages->fault = weft_fault(1, number, used);
+        }
+    }
 }
 
 #endif

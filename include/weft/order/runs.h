@@ -27,13 +27,6 @@ typedef struct weft_runs {
     weft_divisor by_workers; /**< of which worker w takes runs w, w + workers, ... */
 } weft_runs;
 
-/** The first column of a sequence, padding included: where its leaves are counted from. */
-WEFT_INLINE int64_t weft_sequence_origin(const weft_sequences *all, int64_t number) {
-    const weft_lengths *l = &all->lengths;
-    const int32_t *starts = l->kv_starts ? l->kv_starts : l->q_starts;
-    return all->keys_each > 0 ? number * all->keys_each : starts ? weft_between(starts[number], 0, all->keys) : 0;
-}
-
 /** The leaves of a sequence that a query sees: begin .. end - 1; none: both 0. */
 WEFT_INLINE weft_rows weft_run_leaves(const weft_runs *runs, int64_t number) {
     const weft_sequence s = weft_sequence_at(&runs->sequences, number);

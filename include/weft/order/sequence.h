@@ -80,13 +80,23 @@ WEFT_INLINE int64_t weft_sequence_new(const weft_sequences *all, int64_t number)
                                      : all->append;
 }
 
+/** The first column of a sequence, padding included. */
+WEFT_INLINE int64_t weft_sequence_origin(const weft_sequences *all, int64_t number) {
+    const weft_lengths *l = &all->lengths;
+    const int32_t *starts = l->kv_starts ? l->kv_starts : l->q_starts;
+    return all->keys_each > 0 ? number * all->keys_each : starts ? weft_between(starts[number], 0, all->keys) : 0;
+}
+
 /** The columns that a run writes a sequence's new keys to: as many as there is room for. */
 WEFT_INLINE weft_rows weft_sequence_added(const weft_sequences *all, int64_t number) {
-    const int32_t *used = all->lengths.kv_used;
-    const int64_t before = used ? weft_between(used[number], 0, all->keys) : weft_larger(all->keys - all->append, 0);
+    const weft_lengths *l = &all->lengths;
+    const int32_t *starts = all->keys_each > 0 ? 0 : l->kv_starts ? l->kv_starts : l->q_starts;
+    const int64_t begin = weft_sequence_origin(all, number);
+    const int64_t room = starts ? weft_between(starts[number + 1], begin, all->keys) - begin : all->keys;
+    const int64_t before = l->kv_used ? weft_between(l->kv_used[number], 0, room) : weft_larger(room - all->append, 0);
     weft_rows added;
-    added.begin = number * all->keys_each + before;
-    added.end = added.begin + weft_smaller(weft_sequence_new(all, number), all->keys - before);
+    added.begin = begin + before;
+    added.end = added.begin + weft_smaller(weft_sequence_new(all, number), room - before);
     return added;
 }
 

@@ -212,8 +212,9 @@ static size_t workspace(const weft_plan *plan) {
     return c->pass_count > MERGE ? (size_t)parts(plan, v) * (size_t)(v->depth + 2) * sizeof(float) : 0;
 }
 
-static void fill_cache(weft_decode_params *to, const weft_attention *p, const weft_attention_data *data) {
-    to->pages = weft_attention_pages(p, data);
+static void fill_cache(weft_decode_params *to, const weft_plan *plan, const weft_attention_data *data) {
+    const weft_attention *p = &plan->attention;
+    to->pages = weft_cuda_pages(plan, data);
     if (p->cache.append > 0) {
         to->k_new = data->cache.k_new;
         to->v_new = data->cache.v_new;
@@ -265,7 +266,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->sinks = p->extras & WEFT_SINKS ? data->sinks : NULL;
     to->alibi = p->extras & WEFT_ALIBI ? data->alibi : NULL;
     to->alibi_stride = p->alibi_stride;
-    fill_cache(to, p, data);
+    fill_cache(to, plan, data);
     to->runs = runs_of(plan, v);
     if (weft_reach_has_band(&walk->reach)) { /* with the lengths where the kernel reads them */
         to->runs.sequences = walk->reach.sequences;

@@ -144,6 +144,23 @@ template <class S> static __device__ __forceinline__ void decode_take(const floa
     }
 }
 
+/* Tells of keys of a block whose page there is none of, as far as a query sees them. */
+template <class S>
+static __device__ __forceinline__ void decode_tell(const weft_decode_params &p, const decode_rows<S> &rows,
+                                                   const decode_keys &keys, int key, uint32_t bad) {
+#pragma unroll 1
+    for (int i = 0; i < WEFT_DECODE_BLOCK; i++) {
+        bool sees = false;
+#pragma unroll
+        for (int row = 0; row < 2 * S::sides; row++) {
+            sees |= key + i >= rows.begin[row] && key + i < rows.end[row];
+        }
+        if (sees && bad >> i & 1) {
+            weft_page_tell(&p.pages, keys.batch, keys.origin + key + i);
+        }
+    }
+}
+
 static __device__ __forceinline__ weft_sequence decode_sequence(const weft_decode_params &p, int number) {
     return p.alike ? p.sequence : weft_sequence_at(&p.runs.sequences, number);
 }
@@ -163,6 +180,7 @@ template <class S> static __device__ __forceinline__ void decode_attention(const
         const int kv_head = run.tile / p.tiles;
         const weft_sequence s = decode_sequence(p, run.sequence);
         const decode_keys keys = decode_keys_of<S>(p, s, run.sequence, kv_head, run.tile == kv_head * p.tiles);
+        weft_length_tell(&p.pages, &p.runs.sequences, run.sequence);
         const int blocks = (run.end - run.begin) * WEFT_DECODE_BLOCKS;
         const auto key_of = [&](int block) {
             return (run.begin + block / WEFT_DECODE_BLOCKS) * WEFT_LEAF + warp * WEFT_DECODE_KEYS +
@@ -197,8 +215,11 @@ template <class S> static __device__ __forceinline__ void decode_attention(const
             }
             cp_async_wait<S::stages - 1>();
             __syncwarp();
-            decode_block<S>(p, rows, key_of(block), (uint32_t)(wrong >> 16 * stage) & 0xffff,
-                            ring_at + stage * S::stage_bytes, sums);
+            const uint32_t bad = (uint32_t)(wrong >> 16 * stage) & 0xffff;
+            decode_block<S>(p, rows, key_of(block), bad, ring_at + stage * S::stage_bytes, sums);
+            if (bad) {
+                decode_tell<S>(p, rows, keys, key_of(block), bad);
+            }
             __syncwarp();
             load(block + S::stages, stage, next);
             next = decode_find(p, keys, key_of(block + S::stages + 1));

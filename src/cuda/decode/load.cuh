@@ -43,10 +43,7 @@ static __device__ __forceinline__ decode_keys decode_keys_of(const weft_decode_p
     keys.by_row = p.pages.page > 0 && (p.pages.page % WEFT_DECODE_BLOCK != 0 || keys.origin % WEFT_DECODE_BLOCK != 0);
     keys.whole = p.head_dim == S::depth && p.head_dim_v == S::depth;
     if (S::fresh && p.k_new) {
-        /* As many as there is room for: kv_used and they are the sequence's keys. */
-        const int used = all->lengths.kv_used ? min(max(all->lengths.kv_used[sequence], 0), (int)all->keys)
-                                              : (int)(all->keys - all->append);
-        keys.fresh = max(min(used, keys.end), keys.begin);
+        keys.fresh = max(min((int)weft_sequence_added(all, sequence).begin - keys.origin, keys.end), keys.begin);
         const int64_t first = -keys.fresh;
         keys.k_new = (const char *)p.k_new + 2 * (keys.batch * p.k_new_strides.batch + first * p.k_new_strides.seq +
                                                   kv_head * p.k_new_strides.head);

@@ -47,6 +47,8 @@ enum {
 
     WEFT_CU_EVENT_UNTIMED = 2,
 
+    WEFT_CU_HOST_MAPPED = 2, /* pinned memory that GPUs can reach */
+
     WEFT_CU_STREAM_NON_BLOCKING = 1 /* of its own: neither it nor the default stream waits for the other */
 };
 

@@ -36,8 +36,13 @@ static weft_status wait(const weft_plan *plan, weft_message *message) {
 }
 
 static weft_status run(const weft_plan *plan, const void *data, weft_message *message) {
-    const weft_status status = weft_cuda_enqueue(plan, data, NULL, message);
-    return status ? status : wait(plan, message);
+    weft_status status = weft_cuda_enqueue(plan, data, NULL, message);
+    status = status ? status : wait(plan, message);
+    return status ? status : weft_cuda_fault_take(plan, "", message);
+}
+
+static weft_status check(const weft_plan *plan, weft_message *message) {
+    return weft_cuda_fault_take(plan, "in an earlier run ", message);
 }
 
 const weft_backend weft_backend_cuda = {
@@ -55,4 +60,5 @@ const weft_backend weft_backend_cuda = {
     .knows = weft_cuda_knows,
     .run = run,
     .enqueue = weft_cuda_enqueue,
+    .check = check,
 };

@@ -8,6 +8,7 @@
 #include "cuda/plan/knobs.h"
 #include "cuda/plan/tickets.h"
 #include "plan/plan.h"
+#include "weft/order/pages.h"
 
 /* One kernel to launch, out of a family's. */
 typedef struct weft_cuda_choice {
@@ -113,7 +114,14 @@ typedef struct weft_cuda_workspace {
     pthread_mutex_t lock; /* held from the wait for that event until it is recorded again */
 } weft_cuda_workspace;
 
-/* What a plan holds on a GPU. Nothing but the tickets and the workspace changes once it is placed. */
+/* Where kernels tell what is wrong with a cache's lists and lengths: pinned memory of the host, which the GPU writes to, so
+ * that the host reads it without waiting. See weft_fault(). */
+typedef struct weft_cuda_fault {
+    uint64_t *host;  /* null: nobody tells, as the driver has no such memory, or the plan no cache */
+    uint64_t device; /* its address there */
+} weft_cuda_fault;
+
+/* What a plan holds on a GPU. Nothing but the tickets, the workspace and the fault changes once it is placed. */
 struct weft_cuda_plan {
     const weft_cuda_driver *driver;
     weft_cuda_device device;
@@ -127,6 +135,7 @@ struct weft_cuda_plan {
     uint32_t side_grid;   /* CTAs of its launch where workers are placed by side */
     int paces;            /* whether they keep pace by a counter */
     weft_cuda_workspace workspace;
+    weft_cuda_fault fault;
     uint64_t timetable;    /* device memory: of a family that takes turns, or 0 */
     int together;          /* whether all its workers must run at the same time */
     uint64_t table;        /* device memory, or 0 */
@@ -169,6 +178,17 @@ void weft_cuda_workspace_free(weft_cuda_plan *c);
 weft_status weft_cuda_workspace_take(const weft_plan *plan, weft_data *data, void *stream, int *taken,
                                      weft_message *message);
 weft_cu_result weft_cuda_workspace_give_back(weft_cuda_plan *c, void *stream);
+
+/* fault.c: makes room for what kernels tell, where the plan has a cache. The plan's context is current. */
+void weft_cuda_fault_new(weft_plan *plan);
+void weft_cuda_fault_free(weft_cuda_plan *c);
+
+/* WEFT_INVALID, and what it is, where a run has told something since the last time; it is then forgotten. `when` stands
+ * before it in the message: "in an earlier run ". */
+weft_status weft_cuda_fault_take(const weft_plan *plan, const char *when, weft_message *message);
+
+/* weft_attention_pages() for kernels, which tell what is wrong with them. */
+weft_pages weft_cuda_pages(const weft_plan *plan, const weft_attention_data *data);
 
 /* Clusters of so many CTAs of the plan's kernel, which is loaded, that the GPU holds at a time. They do not span the groups
  * of SMs that the chip is made of, so that some SMs may be left over. */

@@ -21,7 +21,11 @@ static weft_status check_pointers(const weft_plan *plan, const void *data, weft_
 weft_status weft_cuda_enqueue(const weft_plan *plan, const void *data, void *stream, weft_message *message) {
     const weft_cuda_plan *c = plan->placed;
     int pushed;
-    weft_status status = weft_cuda_enter(c->driver, c->context, &pushed, message);
+    weft_status status = weft_cuda_fault_take(plan, "in an earlier run ", message);
+    if (status) {
+        return status;
+    }
+    status = weft_cuda_enter(c->driver, c->context, &pushed, message);
     if (status) {
         return status;
     }

@@ -325,6 +325,9 @@ static weft_status place_memory(weft_plan *plan, int64_t cluster, weft_message *
     if (status == WEFT_OK && c->family->workspace) {
         status = weft_cuda_workspace_new(plan, message);
     }
+    if (status == WEFT_OK) {
+        weft_cuda_fault_new(plan);
+    }
     return status;
 }
 
@@ -368,6 +371,7 @@ void weft_cuda_close(weft_plan *plan) {
         if (weft_cuda_enter(c->driver, c->context, &pushed, NULL) == WEFT_OK) { /* else it is gone, with its memory */
             free_memory(c);
             weft_cuda_workspace_free(c);
+            weft_cuda_fault_free(c);
             weft_cuda_leave(c->driver, pushed);
         }
         if (c->retained) {

@@ -12,7 +12,7 @@ struct study_move {
 
 /* The position of a sequence's new key `i`, or query, held to what cos and sin have. */
 static __device__ __forceinline__ int64_t study_position(const weft_study_append &p, int64_t sequence, int64_t i) {
-    const int64_t begin = weft_sequence_added(&p.sequences, sequence).begin - sequence * p.sequences.keys_each;
+    const int64_t begin = weft_sequence_added(&p.sequences, sequence).begin - weft_sequence_origin(&p.sequences, sequence);
     return weft_between((p.positions ? p.positions[sequence] : begin) + i, 0, p.rotary_rows - 1);
 }
 
@@ -40,6 +40,9 @@ static __device__ __forceinline__ study_move study_move_key(const weft_study_app
         return nowhere;
     }
     const weft_page_row at = weft_page_of(&p.pages, m.batch, columns.begin + i);
+    if (at.page < 0) {
+        weft_page_tell(&p.pages, m.batch, columns.begin + i);
+    }
     m.to_batch = at.page;
     m.to_row = at.row;
     m.position = study_position(p, sequence, i);

@@ -230,10 +230,13 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     const weft_cuda_plan *c = plan->placed;
     weft_study_params *to = parameters;
     if (pass != c->main) {
-        weft_study_append_fill(parameters, &plan->attention, buffers, walk);
+        weft_study_append *append = parameters;
+        weft_study_append_fill(append, &plan->attention, buffers, walk);
+        append->pages = weft_cuda_pages(plan, buffers);
         return WEFT_OK;
     }
     weft_study_fill(to, &plan->attention, buffers, walk);
+    to->general.pages = weft_cuda_pages(plan, buffers);
     to->mask_every_block = c->knobs.mask_every_block;
     to->no_prefetch = c->knobs.no_prefetch;
     to->counter = counters->own;

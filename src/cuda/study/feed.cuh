@@ -24,6 +24,7 @@ struct study_general_job : study_job {
     int64_t line;        /* batch * heads + head */
     const char *bias;    /* of the first row and key 0, or null */
     float *max;          /* likewise, of the first row */
+    int needed[2];       /* columns that some row sees: from the first to before the second */
 };
 
 template <class S> using study_job_of = std::conditional_t<S::general, study_general_job, study_job>;
@@ -69,7 +70,7 @@ template <class S> struct study_feed {
                                          : study_source{job.k, 2 * p.k_strides.seq, p.general.head_dim, p.general.k_unit};
                 if (p.general.pages.page > 0) {
                     const study_pages pages = {&p.general.pages, job.visit.tile.batch,
-                                               2 * (IS_V ? p.v_strides.batch : p.k_strides.batch)};
+                                               2 * (IS_V ? p.v_strides.batch : p.k_strides.batch), job.needed};
                     if (!study_one_page<S::piece>(from, pages, (int)key, begin, end)) {
                         if (from.unit == 16) {
                             study_load_rows<S, S::piece, depth, !IS_V, true>(to, from, pages, (int)key, begin, end);

@@ -40,6 +40,11 @@ static __device__ __forceinline__ void study_describe(const weft_study_params &p
     const int bytes = g.bias_type == WEFT_BIAS_BOOL ? 1 : g.bias_type == WEFT_BIAS_FP32 ? 4 : 2;
     const float log2e = 1.44269504f;
     job->sequence = weft_sequence_at(&p.walk.reach.sequences, visit.cut.sequence);
+    weft_length_tell(&g.pages, &p.walk.reach.sequences, visit.cut.sequence);
+    job->needed[0] = (int)weft_band_seen(&p.walk.reach.band, &job->sequence, row).begin;
+    job->needed[1] = (int)weft_band_seen(&p.walk.reach.band, &job->sequence,
+                                         weft_smaller(visit.cut.rows.end, job->sequence.used_end) - 1)
+                         .end;
     job->first_row = (int)row;
     job->rows = (int)(visit.cut.rows.end - row);
     job->line = line;

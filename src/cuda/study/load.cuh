@@ -73,7 +73,8 @@ static __device__ __forceinline__ void study_load(uint32_t to, const study_sourc
 struct study_pages {
     const weft_pages *all;
     int64_t batch;
-    int64_t stride; /* bytes from page to page */
+    int64_t stride;    /* bytes from page to page */
+    const int *needed; /* columns that some query of the tile sees: from the first number to before the second */
 };
 
 /* The first byte of a column's row; null: its page is none. from.first is row 0 of page 0. */
@@ -105,6 +106,9 @@ static __device__ __forceinline__ void study_load_rows(uint32_t to, const study_
         const int here = source ? bytes : 0;
         source = (source ? source : from.first) + 16 * chunk;
         if (NANS && counts && here == 0 && bytes > 0) {
+            if (column >= pages.needed[0] && column < pages.needed[1]) {
+                weft_page_tell(pages.all, pages.batch, column);
+            }
             const uint32_t nans = 0x7fff7fffu; /* in fp16 and in bf16 */
             *(uint4 *)(study_shared + (to - (uint32_t)__cvta_generic_to_shared(study_shared))) =
                 make_uint4(nans, nans, nans, nans);
