@@ -502,7 +502,8 @@ typedef struct weft_plan_options {
  * is current in this thread, if that is one of the device, else to the device's primary context, which is what the CUDA
  * runtime and every framework use. The device memory that it owns is a table, if the schedule asks for one (4 bytes a
  * position), the lengths that the problem has (20 bytes a sequence) and the arrays of its masks, 13 KiB of counters for
- * dynamic dispatch, and a workspace, if its runs need one and do not bring theirs. Plans may be made and destroyed while
+ * dynamic dispatch, and a workspace, if its runs need one and do not bring theirs; for a cache also a word of pinned
+ * memory, see weft_plan_check(). Plans may be made and destroyed while
  * other threads capture streams.
  *
  * WEFT_NOT_FOUND when there is no driver or no such device, WEFT_UNSUPPORTED when the driver is too old or no kernel fits

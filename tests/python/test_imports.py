@@ -17,7 +17,7 @@ plans
 simulation tuning recommendation
 traces
 picture compute masks by_torch
-transformers
+transformers cascade
 torch jax
 flash_attn
 flash_attn_3 vllm sglang
