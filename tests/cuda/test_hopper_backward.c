@@ -61,7 +61,7 @@ static void parameters(void **state) {
         /* The reference, which the fake runs, has queries that do not count in the gradient of a sink: here they are NaN.
          */
         bits &= bits & WEFT_HAS_SINKS ? ~WEFT_HAS_LENGTHS : ~0;
-        const int no_full = p.head_dim > 128 || (bits & (WEFT_HAS_BLOCKS | WEFT_HAS_TREE));
+        const int no_full = bits & (WEFT_HAS_BLOCKS | WEFT_HAS_TREE);
         bits &= no_full ? ~(WEFT_HAS_BIAS | WEFT_HAS_DROPOUT) : ~0;
         if (bits & WEFT_HAS_WINDOW) {
             draw_mask(&random, &p);

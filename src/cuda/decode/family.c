@@ -317,6 +317,7 @@ static double cost(const weft_plan *plan, const weft_cuda_device *device) {
 
 const weft_cuda_family weft_cuda_decode = {
     .name = "decode",
+    .profile = "decode",
     .parameter_bytes = sizeof(weft_decode_params),
     .spreads = 1,
     .choose = choose,
