@@ -76,7 +76,7 @@ static weft_schedule draw_schedule(uint64_t *random, const weft_attention *p) {
     s.workers = random_between(random, 0, 1) ? 0 : random_between(random, 1, 8);
     const int64_t group = p->heads / p->kv_heads; /* into its heads, into any number of parts, or as is chosen */
     const int64_t splits[] = {group, 2 * group, random_between(random, 1, 9), 0};
-    s.split = splits[random_between(random, 0, 3)];
+    s.split = splits[p->block_rows > 0 ? 0 : random_between(random, 0, 3)]; /* under a block mask no others */
     return s;
 }
 

@@ -218,9 +218,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     const weft_cuda_plan *c = plan->placed;
     weft_study_params *to = parameters;
     if (pass != c->main) {
-        weft_study_append *append = parameters;
-        weft_study_append_fill(append, &plan->attention, buffers, walk);
-        append->pages = weft_cuda_pages(plan, buffers);
+        weft_study_append_fill(parameters, plan, buffers, walk);
         return WEFT_OK;
     }
     weft_study_fill(to, &plan->attention, buffers, walk);

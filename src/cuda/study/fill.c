@@ -129,8 +129,9 @@ static int moves_chunks(const weft_attention *p, const weft_attention_data *data
     return keys && rotated && p->head_dim % 8 == 0;
 }
 
-void weft_study_append_fill(weft_study_append *to, const weft_attention *p, const weft_attention_data *data,
+void weft_study_append_fill(weft_study_append *to, const weft_plan *plan, const weft_attention_data *data,
                             const weft_walk *walk) {
+    const weft_attention *p = &plan->attention;
     const weft_kv_cache *c = &p->cache;
     const int64_t chunk = moves_chunks(p, data) ? WEFT_STUDY_APPEND_CHUNK : 1, keys = p->batch * c->append;
     const weft_strides rotated = weft_study_rotated_strides(p);
@@ -149,7 +150,7 @@ void weft_study_append_fill(weft_study_append *to, const weft_attention *p, cons
         to->by_queries = weft_divisor_make((uint64_t)p->seq);
     }
     to->sequences = sequences_of(p, walk);
-    to->pages = weft_attention_pages(p, data);
+    to->pages = weft_cuda_pages(plan, data);
     to->cos = data->cache.cos;
     to->sin = data->cache.sin;
     to->positions = data->cache.positions;

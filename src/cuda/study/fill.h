@@ -22,7 +22,7 @@ weft_strides weft_study_rotated_strides(const weft_attention *p);
 int weft_study_passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main);
 
 /* The parameters of the one before. */
-void weft_study_append_fill(weft_study_append *to, const weft_attention *p, const weft_attention_data *data,
+void weft_study_append_fill(weft_study_append *to, const weft_plan *plan, const weft_attention_data *data,
                             const weft_walk *walk);
 
 /* The most bytes, of 16, 4 and 2, that all rows of a tensor can be read by. */

@@ -257,7 +257,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     const weft_attention_data *data = buffers;
     weft_hopper_attention_params *to = parameters;
     if (pass != c->main) {
-        weft_study_append_fill(parameters, p, data, walk);
+        weft_study_append_fill(parameters, plan, data, walk);
         return WEFT_OK;
     }
     const weft_hopper_attention_variant *variant = weft_hopper_attention_variant_of(&c->main->choice);
