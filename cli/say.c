@@ -73,15 +73,21 @@ json_t *plan_member(const weft_plan *plan, const char *member) {
     return part;
 }
 
-/* "'weft run attention' and 'weft run gemm'": the operations that words name. */
+/* "'weft run attention', 'weft run gemm' and 'weft run combine'": the operations that words name. */
 static void list_operations(const char *verb, char *text, size_t size) {
+    const char *last = NULL;
     size_t used = 0;
     text[0] = '\0';
-    for (int32_t i = 1; weft_operation_describe(i) && used < size; i++) {
+    for (int32_t i = 1; weft_operation_describe(i); i++) {
         if (!operation_base(i)) {
-            used += (size_t)snprintf(text + used, size - used, "%s'weft %s %s'", used ? " and " : "", verb,
-                                     weft_operation_describe(i)->name);
+            if (last && used < size) {
+                used += (size_t)snprintf(text + used, size - used, "%s'weft %s %s'", used ? ", " : "", verb, last);
+            }
+            last = weft_operation_describe(i)->name;
         }
+    }
+    if (last && used < size) {
+        snprintf(text + used, size - used, "%s'weft %s %s'", used ? " and " : "", verb, last);
     }
 }
 

@@ -358,7 +358,7 @@ class Mistakes(Command):
             ("unknown verb frobnicate: 'weft --help' lists them", "frobnicate"),
             ("unknown verb order5: did you mean orders?", "order5"),
             ("run needs attention|gemm|combine: 'weft run --help' shows how", "run"),
-            ("'run softmax' is not known: 'weft run attention' and 'weft run gemm' and 'weft run combine' are", "run", "softmax"),
+            ("'run softmax' is not known: 'weft run attention', 'weft run gemm' and 'weft run combine' are", "run", "softmax"),
             ("kv_heads 3 does not divide heads 8", "run", "attention", "--heads", "8", "--kv-heads", "3"),
             ("seq 0 is not between 1 and 2147483647", "run", "attention", "--seq", "0"),
             ("seq -1 is not between 1 and 2147483647", "run", "attention", "--seq", "-1"),

@@ -67,6 +67,7 @@ static void parameters(void **state) {
             draw_mask(&random, &p);
         }
         draw_features(&random, &p, bits, p.head_dim > 128 ? 64 : 128, &lengths);
+        s.split = p.block_rows > 0 ? parts[0] : s.split; /* under a block mask no others */
         p.head_dim_v = drawn[1];
         const int causal = p.mask == WEFT_MASK_CAUSAL || p.mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
         s.sweep = 1 + round % WEFT_SWEEPS;

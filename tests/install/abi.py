@@ -31,9 +31,9 @@ SHORTER = [
     ("machine.h", r"    double l2_waiting;[^\n]*\n", ""),
     ("machine.h", r'"", 0, 0\.0\}\n/\* clang', '"", 0}\n/* clang'),
     ("profile.h", r"    int64_t in_turn; (?:(?!\n\}).)*\n\} weft_profile;", "} weft_profile;"),
-    ("profile.h", r"0\.0, 0\.0, 0, 0\.0 +\\\n    \}", "0.0, 0.0 }"),
-    ("sim.h", r"    const weft_profile \*profile; [^\n]*\n", ""),
-    ("sim.h", r"0, NULL, NULL, NULL \}", "0, NULL, NULL }"),
+    ("profile.h", r"0\.0, 0\.0, 0, 0\.0, 0 +\\\n    \}", "0.0, 0.0 }"),
+    ("sim.h", r"    const weft_profile \*profile; (?:(?!\n\}).)*\n\} weft_simulate_options;", "} weft_simulate_options;"),
+    ("sim.h", r"0, NULL, NULL, NULL, NULL \}", "0, NULL, NULL }"),
     ("sim.h", r"    char profile\[32\]; [^\n]*\n", ""),
     ("sim.h", r'0\.0, 0\.0, 0\.0, 0, 0\.0, "" \}', "0.0, 0.0, 0.0, 0, 0.0 }"),
 ]

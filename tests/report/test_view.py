@@ -179,7 +179,7 @@ class Refusals(unittest.TestCase):
         for expected, *arguments in [
             ("view needs -o FILE.html, --text, --svg or --json", "gemm"),
             ("--text, --svg and --json exclude each other", "gemm", "--text", "--svg"),
-            ("'view softmax' is not known: 'weft view attention' and 'weft view gemm' are", "softmax", "--text"),
+            ("'view softmax' is not known: 'weft view attention', 'weft view gemm' and 'weft view combine' are", "softmax", "--text"),
             ("--schedules: 'spiral' is no order, sweep or dispatch: 'weft orders' lists them", "gemm", "--schedules", "hilbert,spiral", "--text"),
             ("--schedules: '' is no order, sweep or dispatch: 'weft orders' lists them", "gemm", "--schedules", "hilbert,", "--text"),
             ("--schedules: 'group-0' is no order, sweep or dispatch: 'weft orders' lists them", "gemm", "--schedules", "group-0", "--text"),

@@ -86,7 +86,7 @@ static inline void put_scores(int rows, const float *block, float *scores, int64
 static void prepare(int rows, int64_t dim, float *q) {
     _Static_assert(WEFT_CPU_DECODE_FORM_ROWS * sizeof(float) >= ROWS * sizeof(uint16_t), "there is room");
     if (by_tiles(rows, dim)) {
-        pack_queries(rows, dim, q, (uint16_t *)(q + WEFT_CPU_DECODE_MOST_ROWS * dim));
+        pack_queries(rows, dim, q, (uint16_t *)(void *)(q + WEFT_CPU_DECODE_MOST_ROWS * dim));
     }
 }
 
@@ -101,7 +101,7 @@ static void dots_by_vectors(weft_dtype dtype, int rows, int64_t keys, int64_t di
 
 static void dots(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *q, const char *k, int64_t step,
                  float *scores, int64_t pitch, weft_cpu_ahead *ahead) {
-    const uint16_t *packed = (const uint16_t *)(q + WEFT_CPU_DECODE_MOST_ROWS * dim);
+    const uint16_t *packed = (const uint16_t *)(const void *)(q + WEFT_CPU_DECODE_MOST_ROWS * dim);
     float block[4 * ROWS * ROWS];
     if (!by_tiles(rows, dim) || keys < ROWS) {
         dots_by_vectors(dtype, rows, keys, dim, q, k, step, scores, pitch, ahead);
