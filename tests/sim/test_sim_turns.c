@@ -32,7 +32,7 @@ static void turns_pass_on(void **state) {
 static int one_job(void *context, int64_t worker, int64_t domain, weft_sim_job *job) {
     (void)worker;
     (void)domain;
-    *job = (weft_sim_job){.steps = 2, .last_step = 1, .direction = 1, .sums = {0, 1, 1}, .step_seconds = 1e-6};
+    *job = (weft_sim_job){.steps = 2, .last_step = 1, .direction = 1, .sums = {0, 1, 1, NULL}, .step_seconds = 1e-6};
     return (*(int *)context)++ == 0;
 }
 
