@@ -117,26 +117,29 @@ struct decode_deal {
             count(p);
         }
     }
-
-    /* The first run of a sequence and tile. */
-    __device__ __forceinline__ void find_sequence(const weft_decode_params &p, int sequence, int tile, decode_run &run) {
-        const int tiles = (int)p.runs.tiles;
-        if (p.alike) {
-            const int of = (int)p.by_runs.value;
-            set(run, sequence * of + tile, sequence, tile, 0, of / tiles, p.first, p.first + p.leaves);
-            return;
-        }
-        while (base + 32 <= sequence) {
-            before += decode_sum(runs) * tiles;
-            base += 32;
-            look(p);
-            count(p);
-        }
-        const int who = sequence - base;
-        const int ahead = decode_sum((int)(threadIdx.x % 32) < who ? runs : 0);
-        set(run, before + ahead * tiles + tile, sequence, tile, 0, __shfl_sync(~0u, runs, who),
-            __shfl_sync(~0u, begin, who), __shfl_sync(~0u, end, who));
-    }
 };
+
+/* Tells the launch that merges of a sequence, of which this is a run. */
+static __device__ __forceinline__ void decode_tell_dealt(const weft_decode_params &p, const decode_deal &deal,
+                                                         const decode_run &run) {
+    if (threadIdx.x == 0 && p.dealt && run.tile == 0 && run.begin >> deal.level == run.first) {
+        const weft_decode_dealt dealt = {run.place, run.count, run.first, 0};
+        *(uint4 *)(p.dealt + run.sequence) = *(const uint4 *)&dealt;
+    }
+}
+
+/* The runs of a sequence. */
+static __device__ __forceinline__ weft_decode_dealt decode_dealt(const weft_decode_params &p, int sequence) {
+    weft_decode_dealt dealt;
+    if (p.alike) {
+        const int of = (int)p.by_runs.value;
+        dealt.place = sequence * of;
+        dealt.count = of / (int)p.runs.tiles;
+        dealt.first = p.first >> p.level;
+    } else {
+        *(uint4 *)&dealt = *(const uint4 *)(p.dealt + sequence);
+    }
+    return dealt;
+}
 
 #endif

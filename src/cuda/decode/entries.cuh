@@ -11,7 +11,7 @@
         symbol##_append(const __grid_constant__ weft_decode_params p) {                                                    \
         decode_attention<decode_shape<WEFT_##DTYPE, depth, rows, stages, true>>(p);                                        \
     }                                                                                                                      \
-    extern "C" __global__ void __launch_bounds__(32 * WEFT_DECODE_MERGE_WARPS)                                             \
+    extern "C" __global__ void __launch_bounds__(32 * WEFT_DECODE_MERGE_WARPS, depth > 128 ? 1 : 3)                        \
         symbol##_merge(const __grid_constant__ weft_decode_params p) {                                                     \
         decode_merge_runs<decode_shape<WEFT_##DTYPE, depth, rows, stages, false>>(p);                                      \
     }

@@ -167,11 +167,16 @@ static const weft_decode_variant *variant_of(const weft_cuda_choice *choice) {
     return &variants[i];
 }
 
-/* Tiles from which on sequences that are all alike are few runs each: then a CTA merges eight rows side by side. */
-enum { MANY_TILES = 32 };
-
-static int32_t merged_rows(const weft_attention *p, const weft_runs *runs) {
-    return !varies(p) && runs->sequences.count * runs->tiles >= MANY_TILES ? WEFT_DECODE_MERGE_WARPS : 1;
+/* Rows that a CTA merges: all eight, one for each warp, where sequences are alike and many, so that each is few runs. Else
+ * the fewer the better for one that is many runs; but CTAs that find nothing to do take their time, too. */
+static int32_t merged_rows(const weft_attention *p, const weft_runs *runs, int64_t rows) {
+    enum { MANY_TILES = 32, MANY_CTAS = 512 };
+    const int64_t tiles = runs->sequences.count * runs->tiles;
+    int32_t merged = !varies(p) && tiles >= MANY_TILES ? WEFT_DECODE_MERGE_WARPS : 1;
+    while (merged < WEFT_DECODE_MERGE_WARPS && tiles * rows / merged > MANY_CTAS) {
+        merged *= 2;
+    }
+    return merged;
 }
 
 /* A sequence of one leaf is one run. */
@@ -179,12 +184,12 @@ static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cu
     const weft_decode_variant *v = variant_of(choice);
     const weft_runs runs = runs_of(plan, v);
     list[MAIN] = *choice;
-    list[MERGE] =
-        (weft_cuda_choice){.image = v->module,
-                           .kernel = v->merge,
-                           .threads = 32 * WEFT_DECODE_MERGE_WARPS,
-                           .overlaps = choice->overlaps,
-                           .grid = runs.sequences.count * runs.tiles * v->rows / merged_rows(&plan->attention, &runs)};
+    list[MERGE] = (weft_cuda_choice){.image = v->module,
+                                     .kernel = v->merge,
+                                     .threads = 32 * WEFT_DECODE_MERGE_WARPS,
+                                     .overlaps = choice->overlaps,
+                                     .grid = runs.sequences.count * runs.tiles * v->rows /
+                                             merged_rows(&plan->attention, &runs, v->rows)};
     *main = MAIN;
     return plan->attention.kv_seq > WEFT_LEAF ? MERGE + 1 : MERGE;
 }
@@ -217,7 +222,8 @@ static int64_t parts(const weft_plan *plan, const weft_decode_variant *v) {
 static size_t workspace(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;
     const weft_decode_variant *v = variant_of(&c->main->choice);
-    return c->pass_count > MERGE ? (size_t)parts(plan, v) * (size_t)(v->depth + 2) * sizeof(float) : 0;
+    const size_t dealt = (size_t)plan->attention.batch * sizeof(weft_decode_dealt);
+    return c->pass_count > MERGE ? (size_t)parts(plan, v) * (size_t)(v->depth + 2) * sizeof(float) + dealt : 0;
 }
 
 static void fill_cache(weft_decode_params *to, const weft_plan *plan, const weft_attention_data *data) {
@@ -281,7 +287,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
         to->runs.band = walk->reach.band;
     }
     to->tiles = (int32_t)(to->runs.tiles / p->kv_heads);
-    to->merged_rows = merged_rows(p, &to->runs);
+    to->merged_rows = merged_rows(p, &to->runs, v->rows);
     to->by_tiles = weft_divisor_make((uint64_t)to->runs.tiles);
     if (!varies(p)) {
         const weft_rows leaves = weft_run_leaves(&to->runs, 0);
@@ -299,6 +305,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     }
     to->sums = data->workspace;
     to->stats = to->sums ? to->sums + parts(plan, v) * v->depth : NULL;
+    to->dealt = to->sums && varies(p) ? (weft_decode_dealt *)(to->stats + 2 * parts(plan, v)) : NULL;
     return WEFT_OK;
 }
 

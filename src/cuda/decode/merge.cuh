@@ -16,39 +16,56 @@ template <class S> static __device__ __forceinline__ void decode_merge_runs(cons
     static __shared__ __align__(16) float sums[WEFT_DECODE_MERGE_WARPS][S::depth];
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, part = lane % threads;
     const int unit = (int)blockIdx.x * p.merged_rows, rest = unit / S::rows, tiles = (int)p.runs.tiles;
-    grid_let_next();     /* who comes next waits for this launch, which waits for the one before */
-    decode_deal deal(p); /* lengths are older than that one */
-    decode_run run;
-    deal.find_sequence(p, rest / tiles, rest % tiles, run);
-    const int begin = run.first, end = run.first + run.count;
-    const bool few = (end - 1) / WEFT_DECODE_EIGHT == begin / WEFT_DECODE_EIGHT; /* then a warp has a row */
+    const int sequence = rest / tiles, tile = rest % tiles;
+    grid_let_next(); /* who comes next waits for this launch, which waits for the one before */
+    if (!p.alike) {
+        grid_wait();
+    }
+    const weft_decode_dealt dealt = decode_dealt(p, sequence);
+    const int begin = dealt.first, end = dealt.first + dealt.count;
+    const bool few = (end - 1) / WEFT_DECODE_EIGHT == begin / WEFT_DECODE_EIGHT;
+    const bool alone = few || (p.merged_rows == WEFT_DECODE_MERGE_WARPS && dealt.count <= 2 * WEFT_DECODE_EIGHT);
     int row = unit % S::rows;
-    if (few && row % WEFT_DECODE_MERGE_WARPS != 0) { /* another CTA's, which waits */
+    if (dealt.count == 1 || (few && row % WEFT_DECODE_MERGE_WARPS != 0)) { /* stored, or another CTA's */
+        grid_wait();
         return;
     }
-    const weft_sequence s = p.alike ? p.sequence : weft_sequence_at(&p.runs.sequences, run.sequence);
+    const weft_sequence s = p.alike ? p.sequence : weft_sequence_at(&p.runs.sequences, sequence);
     grid_wait();
-    if (run.count == 1) {
-        return;
-    }
     decode_node<count> nodes[WEFT_DECODE_EIGHT];
     const auto load = [&](int first, int from, int to) {
 #pragma unroll
         for (int i = 0; i < WEFT_DECODE_EIGHT; i++) {
             const int number = min(max(first + i, from), to - 1);
-            const int64_t at = (run.place + (int64_t)(number - begin) * tiles) * S::rows + row;
+            const int64_t at = (dealt.place + tile + (int64_t)(number - begin) * tiles) * S::rows + row;
             decode_read(nodes[i], p.sums + at * S::depth + 4 * part, threads, *(const float2 *)(p.stats + 2 * at));
         }
         decode_merge_all(nodes, first, from, to);
     };
+    const auto merge = [&](int from, int to) { /* into the first of the nodes */
+                                               int first = from & -WEFT_DECODE_EIGHT;
+                                               load(first, from, to);
+                                               if (first + WEFT_DECODE_EIGHT <
+                                                   to) { /* in the thread's memory, where there are more */
+                                                   decode_node<count> waiting[28];
+                                                   uint32_t waits = 0;
+                                                   bool any = false;
+                                                   decode_push(waiting, waits, first / WEFT_DECODE_EIGHT, nodes[0]);
+                                                   while ((first += WEFT_DECODE_EIGHT) < to) {
+                                                       load(first, from, to);
+                                                       decode_push(waiting, waits, first / WEFT_DECODE_EIGHT, nodes[0]);
+                                                   }
+                                                   decode_fold(waiting, waits, nodes[0], any);
+                                               }
+    };
     const auto store = [&]() {
         if (lane < threads) {
-            decode_store<S>(p, s, run.sequence, run.tile, row, part, nodes[0]);
+            decode_store<S>(p, s, sequence, tile, row, part, nodes[0]);
         }
     };
-    if (few) {
+    if (alone) { /* a warp has a row */
         row += warp;
-        load(begin / WEFT_DECODE_EIGHT * WEFT_DECODE_EIGHT, begin, end);
+        merge(begin, end);
         store();
         return;
     }
@@ -62,19 +79,7 @@ template <class S> static __device__ __forceinline__ void decode_merge_runs(cons
 #pragma unroll 1
     for (const int last = row + p.merged_rows; row < last; row++) {
         if (from < to) {
-            int first = from & -WEFT_DECODE_EIGHT;
-            load(first, from, to);
-            if (first + WEFT_DECODE_EIGHT < to) { /* in the thread's memory, where there are more */
-                decode_node<count> waiting[28];
-                uint32_t waits = 0;
-                bool any = false;
-                decode_push(waiting, waits, first / WEFT_DECODE_EIGHT, nodes[0]);
-                while ((first += WEFT_DECODE_EIGHT) < to) {
-                    load(first, from, to);
-                    decode_push(waiting, waits, first / WEFT_DECODE_EIGHT, nodes[0]);
-                }
-                decode_fold(waiting, waits, nodes[0], any);
-            }
+            merge(from, to);
             if (lane == 0) {
                 stats[warp] = make_float2(nodes[0].max, nodes[0].sum);
             }

@@ -18,6 +18,12 @@ enum {
     WEFT_DECODE_MERGE_WARPS = 8
 };
 
+/* The runs of a sequence, for the launch that merges: where the first is among those of all, for the first tile, how many
+ * there are, and the first one's number among those of its level, counted from key 0. */
+typedef struct weft_decode_dealt {
+    int32_t place, count, first, unused;
+} weft_decode_dealt;
+
 /* Passed by value. Pointers are to device memory, aligned to 16 bytes; strides are in elements, multiples of 8. */
 typedef struct weft_decode_params {
     const void *q;
@@ -54,6 +60,7 @@ typedef struct weft_decode_params {
     /* For each run and row: sums of the output's columns, and largest score and sum. */
     float *sums;
     float *stats;
+    weft_decode_dealt *dealt; /* of each sequence; null: they are alike, or nothing is to be merged */
 } weft_decode_params;
 
 /* What is compiled: a row of variants.def. */
