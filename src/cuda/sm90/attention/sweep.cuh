@@ -220,6 +220,8 @@ template <class S> struct hopper_consumer {
         const weft_blocks &blocks = p.walk.reach.blocks;
         const uint64_t *trees = blocks.pairs.tree;
         const int tree_begin = desk.views[(tiles - 1) % S::q_slots].tree_begin, key = step * S::keys;
+        const uint32_t columns = (uint32_t)blocks.columns; /* a mask's only block may be narrower than a step */
+        const int last = (int)((columns - (uint32_t)key % columns) / 32) - 1;
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             const int query = job.row + min(row(half * 8) >> p.pack_bits, job.end - job.row - 1);
@@ -227,7 +229,7 @@ template <class S> struct hopper_consumer {
             const uint64_t tree = trees ? trees[(int64_t)job.batch * p.seq + query] : 0;
 #pragma unroll
             for (int i = 0; i < S::keys / 32; i++) {
-                words.of[half][i] = from ? from[i] : 0xffffffffu;
+                words.of[half][i] = from ? from[min(i, last)] : 0xffffffffu;
                 words.of[half][i] &= trees ? weft_tree_word(tree, tree_begin, key + i * 32) : 0xffffffffu;
             }
         }
