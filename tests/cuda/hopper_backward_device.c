@@ -392,8 +392,45 @@ static void check_dealt(const dealt *d, const weft_attention *p) {
     free(seen);
 }
 
-/* Timetables that a launch makes: packed batches, used lengths and block masks, groups of heads and parts of tiles, few
- * workers and many. */
+/* Makes a plan's timetable and checks it: `host` has its lengths and its mask here. */
+static void deal_and_check(const weft_attention *asked, const weft_schedule *s, const weft_attention_gradients *data,
+                           const weft_attention *host) {
+    weft_plan *plan = plan_new(asked, s, "hopper_backward");
+    const weft_cuda_plan *c = plan->placed;
+    const weft_walk walk = weft_cuda_walk_with(plan, c->main, data);
+    const int64_t count = walk.order.count;
+    const weft_counters none = {0};
+    weft_attention_gradients with = *data;
+    weft_hopper_backward_params to = {0};
+    void *arguments[] = {&to};
+    uint64_t workspace = 0;
+    DEMAND(driver->memory_new(&workspace, weft_plan_workspace(plan)));
+    with.workspace = (void *)(uintptr_t)workspace;
+    for (const weft_cuda_pass *pass = c->passes; pass <= c->main; pass++) {
+        const weft_cuda_choice *made = &pass->choice;
+        DEMAND(c->family->fill(plan, pass, &with, &walk, &none, &to, NULL));
+        if (pass + 1 < c->main) {
+            DEMAND(driver->launch(pass->function, pass->grid, 1, 1, (unsigned)made->threads, 1, 1, made->shared_bytes, NULL,
+                                  arguments, NULL));
+        }
+    }
+    DEMAND(!to.dealing.comings);
+    dealt d = {to.walk, to.group, fetched(to.dealing.comings, count * (int64_t)sizeof *d.comings),
+               fetched(to.dealing.next, count * (int64_t)sizeof *d.next),
+               fetched(to.dealing.table, count * (int64_t)sizeof *d.table)};
+    d.walk.order.table = d.table;
+    d.walk.reach.sequences = weft_attention_sequences(host);
+    d.walk.reach.blocks.pairs = host->pairs;
+    check_dealt(&d, host);
+    runs++;
+    free(d.comings);
+    free(d.next);
+    free(d.table);
+    weft_plan_destroy(plan);
+    DEMAND(driver->memory_free(workspace));
+}
+
+/* Packed batches, used lengths and block masks, groups of heads and parts of tiles, few workers and many. */
 static void timetables(int64_t most) {
     uint64_t random = random_seed(252);
     static drawn_lengths drawn;
@@ -402,40 +439,43 @@ static void timetables(int64_t most) {
         weft_attention p = plain_backward(1 + i / 6, 4, i % 2 ? 2 : 4, most, most + 250, 64, WEFT_BF16,
                                           i % 4 ? WEFT_MASK_NONE : WEFT_MASK_CAUSAL_BOTTOM_RIGHT);
         weft_schedule s = WEFT_SCHEDULE_INIT;
-        weft_message message = {""};
-        uint64_t workspace = 0;
         draw_features(&random, &p, bits, 128, &drawn);
         s.split = bits == WEFT_HAS_BLOCKS ? 1 : 1 + i % 3;
         s.workers = random_between(&random, 1, 9);
         s.group = random_between(&random, 0, 3);
-        if (!is_there(&p, "hopper_backward", variants, sizeof variants / sizeof *variants)) {
-            continue;
+        if (is_there(&p, "hopper_backward", variants, sizeof variants / sizeof *variants)) {
+            gradients x = gradients_new(&p, &drawn, 0, 1, &random);
+            deal_and_check(&x.asked, &s, &x.data, &x.p);
+            gradients_free(&x);
         }
-        gradients x = gradients_new(&p, &drawn, 0, 1, &random);
-        weft_plan *plan = plan_new(&x.asked, &s, "hopper_backward");
-        const weft_cuda_plan *c = plan->placed;
-        const weft_counters none = {0};
-        weft_hopper_backward_params to;
-        DEMAND(driver->memory_new(&workspace, weft_plan_workspace(plan)));
-        x.data.workspace = (void *)(uintptr_t)workspace;
-        CHECK(weft_plan_run(plan, &x.data, &message) == WEFT_OK, "%s", message.text);
-        const weft_walk walk = weft_cuda_walk_with(plan, c->main, &x.data);
-        DEMAND(c->family->fill(plan, c->main, &x.data, &walk, &none, &to, NULL));
-        const int64_t count = walk.order.count;
-        dealt d = {to.walk, to.group, fetched(to.dealing.comings, count * (int64_t)sizeof *d.comings),
-                   fetched(to.dealing.next, count * (int64_t)sizeof *d.next),
-                   fetched(to.dealing.table, count * (int64_t)sizeof *d.table)};
-        d.walk.order.table = d.table;
-        d.walk.reach.sequences = weft_attention_sequences(&x.p);
-        d.walk.reach.blocks.pairs = x.p.pairs;
-        check_dealt(&d, &x.p);
-        runs++;
-        free(d.comings);
-        free(d.next);
-        free(d.table);
-        weft_plan_destroy(plan);
-        DEMAND(driver->memory_free(workspace));
-        gradients_free(&x);
+    }
+}
+
+/* More positions than are sorted at a time, in sections of several sizes. Nothing but lengths is read. */
+static void long_timetables(void) {
+    uint64_t random = random_seed(253);
+    enum { BATCHES = 6 };
+    static const int64_t groups[] = {1, 7, 0};
+    for (int i = 0; i < 3; i++) {
+        weft_attention p = plain_backward(BATCHES, 10, 10, 1000, 150 * 128 - 5, 64, WEFT_BF16,
+                                          WEFT_MASK_CAUSAL_BOTTOM_RIGHT),
+                       host;
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        int32_t used[BATCHES];
+        for (int j = 0; j < BATCHES; j++) {
+            used[j] = (int32_t)random_between(&random, 0, p.kv_seq);
+        }
+        p.extras = WEFT_KV_USED;
+        s.group = groups[i];
+        DEMAND(resolve_attention(&host, &p, NULL));
+        host.lengths.kv_used = used;
+        const uint64_t lengths = there(used, sizeof used);
+        void *some = (void *)(uintptr_t)lengths; /* any address */
+        weft_attention_gradients data = WEFT_ATTENTION_GRADIENTS_INIT;
+        data.q = data.k = data.v = data.o = data.grad_o = some;
+        data.lengths.kv_used = some;
+        deal_and_check(&p, &s, &data, &host);
+        DEMAND(driver->memory_free(lengths));
     }
 }
 
@@ -513,6 +553,7 @@ int main(int argc, char **argv) {
     block_masks(most);
     tree_masks();
     timetables(most);
+    long_timetables();
     infinite();
     for (int32_t dispatch = WEFT_DISPATCH_CHOOSE; dispatch <= WEFT_DISPATCHES; dispatch++) {
         repeats(most, 128, 0, "hopper_backward", dispatch, rounds < ROUNDS ? 1 : 100);

@@ -191,6 +191,12 @@ static void unknown_lengths(void **state) {
     assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     assert_int_equal(plan->walk.reach.parts, 3);
     weft_plan_destroy(plan);
+    p.extras = WEFT_STARTS; /* of queries; those of keys are known */
+    p.sequences = 2;
+    p.lengths.kv_starts = (const int32_t[]){0, 500, 1024};
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan->walk.reach.parts, 1);
+    weft_plan_destroy(plan);
     nothing_left();
 }
 

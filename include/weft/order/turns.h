@@ -76,7 +76,7 @@ WEFT_INLINE weft_rows weft_turns_reached(const weft_reach *reach, int64_t number
  * they are in several places: *sequence, below 0 at first, is where to go on. */
 WEFT_INLINE weft_rows weft_turns_next(const weft_reach *reach, int64_t batch, int64_t step, int64_t *sequence) {
     const weft_sequences *all = &reach->sequences;
-    const int packed = weft_reach_has_band(reach) && weft_reach_starts(reach);
+    const int packed = weft_reach_has_band(reach) && all->lengths.q_starts; /* those of keys may be known before */
     const int is_first = *sequence < 0;
     weft_rows queries, cols = {0, 0};
     queries.begin = step * reach->tile_columns;

@@ -81,13 +81,23 @@ static __device__ __forceinline__ void backward_sort(uint64_t *keys, int count) 
     __syncthreads();
 }
 
+/* What positions are sorted by: those whose tiles have no key come last; the section, of those at hand; how long they take,
+ * from the longest on; and their own number, of those at hand. */
+static __device__ __forceinline__ uint64_t backward_key_of(int section, int time, int number) {
+    static_assert(WEFT_HOPPER_BACKWARD_DEALT_TIME <= 1 << 30 && WEFT_HOPPER_BACKWARD_DEALT_SORTED <= 1 << 13, "bits");
+    return (uint64_t)(time < 0) << 63 | (uint64_t)section << 43 | (uint64_t)((1 << 30) - 1 - time) % (1 << 30) << 13 |
+           (uint64_t)number;
+}
+
 /* Fills the table, and `times` with how long each position takes. Returns how many have keys: those of the first
  * positions. */
 static __device__ __forceinline__ int backward_sort_positions(const weft_hopper_backward_params &p, backward_dealer &dealer,
                                                               int32_t *times, uint64_t *keys) {
+    constexpr int threads = WEFT_HOPPER_BACKWARD_DEAL_THREADS, room_of_all = WEFT_HOPPER_BACKWARD_DEALT_SORTED;
     const weft_order &order = p.walk.order;
     const int all = (int)order.count, thread = (int)threadIdx.x;
-    const int most = (int)weft_smaller((int64_t)order.by_band.value, WEFT_HOPPER_BACKWARD_DEALT_SORTED);
+    const int section = (int)weft_smaller((int64_t)order.by_band.value, room_of_all),
+              most = room_of_all / section * section;
     int kept = 0;
     for (int begin = 0; begin < all; begin += most) {
         const int count = min(most, all - begin);
@@ -95,28 +105,28 @@ static __device__ __forceinline__ int backward_sort_positions(const weft_hopper_
         while (room < count) {
             room *= 2;
         }
-        for (int i = thread; i < room; i += WEFT_HOPPER_BACKWARD_DEAL_THREADS) { /* times, from the longest; places */
+        for (int i = thread; i < room; i += threads) {
             const int time = i < count ? backward_time_of(p, weft_order_tile(&order, begin + i)) : -1;
-            keys[i] = (uint64_t)(time < 0 ? UINT32_MAX : (uint32_t)(INT32_MAX - time)) << 32 | (uint32_t)i;
+            keys[i] = backward_key_of(i / section, time, i);
         }
         if (thread == 0) {
             dealer.kept = 0;
         }
         backward_sort(keys, room);
-        const auto has_keys = [&](int i) -> bool { return i < count && keys[i] >> 32 != UINT32_MAX; };
-        for (int i = thread; i < count; i += WEFT_HOPPER_BACKWARD_DEAL_THREADS) {
+        const auto has_keys = [&](int i) -> bool { return i < count && keys[i] >> 63 == 0; };
+        for (int i = thread; i < count; i += threads) {
             if (has_keys(i) && !has_keys(i + 1)) {
                 dealer.kept = i + 1;
             }
         }
         __syncthreads();
         const int now = dealer.kept;
-        for (int i = thread; i < count; i += WEFT_HOPPER_BACKWARD_DEAL_THREADS) {
+        for (int i = thread; i < count; i += threads) {
             const int to = i < now ? kept + i : all - 1 - (begin - kept) - (i - now);
-            const int64_t tile = weft_tile_index(&order, weft_order_tile(&order, begin + (int)(uint32_t)keys[i]));
-            p.dealing.table[to] = (uint32_t)tile;
+            const int number = (int)(keys[i] % (1 << 13)), time = (1 << 30) - 1 - (int)((keys[i] >> 13) % (1 << 30));
+            p.dealing.table[to] = (uint32_t)weft_tile_index(&order, weft_order_tile(&order, begin + number));
             if (i < now) {
-                times[to] = INT32_MAX - (int32_t)(keys[i] >> 32);
+                times[to] = time;
             }
         }
         __syncthreads();
