@@ -18,7 +18,7 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 
 _Static_assert(sizeof(weft_hopper_backward_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
 
-/* All blocks of so many queries: CTAs of the first and the third launch. */
+/* All blocks of so many queries: CTAs of `begin` and, narrow, of `end`. */
 static int64_t all_blocks(const weft_attention *p, int32_t queries) {
     return p->batch * p->heads * weft_ceil_divide(p->seq, queries);
 }

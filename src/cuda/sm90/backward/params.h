@@ -47,7 +47,7 @@ typedef struct weft_hopper_backward_full {
     float kept;             /* what weights are multiplied by that are not dropped; 1 where none is */
     uint32_t dropout_limit; /* a weight is dropped where its word is below; 0: none is */
     uint64_t dropout_seed;
-    float *grad_bias; /* (batch, heads, seq, kv_seq), or null: zeros in the first launch, pairs that are seen in `main`;
+    float *grad_bias; /* (batch, heads, seq, kv_seq), or null: zeros in `begin`, pairs that are seen in `main`;
                          wide: in `end` */
 } weft_hopper_backward_full;
 
