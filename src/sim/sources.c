@@ -301,9 +301,12 @@ static weft_status check_rates(const weft_plan *plan, weft_message *message) {
     return WEFT_OK;
 }
 
-/* Gives the walk its timetable. */
+/* Gives the walk its timetable. Under the schedule that goes with it, a kernel makes one also of lengths that the host does
+ * not know. */
 static weft_status take_turns(weft_sim_walk *w, weft_message *message) {
-    const int known = !weft_reach_has_band(&w->walk.reach) || !weft_sequences_vary(&w->walk.reach.sequences);
+    const int dealt = w->walk.order.kind == WEFT_ORDER_LONGEST_FIRST && w->walk.sweep == WEFT_SWEEP_SHIFT &&
+                      w->walk.dispatch == WEFT_DISPATCH_DYNAMIC;
+    const int known = dealt || !weft_reach_has_band(&w->walk.reach) || !weft_sequences_vary(&w->walk.reach.sequences);
     const weft_status status = weft_timetable_make(&w->timetable, &w->walk, known ? w->pieces.passes : 0, message);
     w->walk.comings = w->timetable.comings;
     w->walk.next = w->timetable.next;

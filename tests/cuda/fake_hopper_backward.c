@@ -3,7 +3,8 @@
  * the walk's tiles take their turns, and the third stores dQ where all have been. Wide, the third has a walk of its own,
  * and stores the gradient of a bias, which is the second's otherwise.
  * Where tiles are split, the second leaves a word for each tile of a part, and the fourth stores dK and dV where all have
- * been. */
+ * been. Before them, lists of a block mask are made, which only show that they were, and a timetable: the host's, to whom
+ * the device's lengths are no secret here. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 
 #include "cuda/sm90/backward/params.h"
 #include "fake_driver.h"
+#include "order/timetable.h"
 #include "problem/attention.h"
 #include "problem/dropout.h"
 #include "problem/problem.h"
@@ -18,6 +20,9 @@
 
 /* What a tile of a part leaves. */
 static const float PART = 42;
+
+/* The words of a list. */
+enum { LISTED = 0x2a2a2a2a };
 
 /* A launch: the problem that its parameters describe, and all of its gradients. */
 typedef struct job {
@@ -66,20 +71,49 @@ static void set_pairs(weft_attention *problem, const weft_blocks *blocks) {
     problem->block_bitmaps = blocks->bitmaps;
 }
 
-/* Whether there are lists for a block mask, and for none else; if so, writes to all of them. */
-static int take_lists(const job *j) {
+/* Whether there are lists for a block mask, and for none else, and they were made. */
+static int has_lists(const job *j) {
     const weft_hopper_backward_lists *l = &j->p->lists;
     const weft_attention *p = &j->problem;
-    const int64_t heads = p->block_rows == 0 ? 0 : p->block_head_stride > 0 ? p->heads : 1, lines = p->batch * heads;
-    const int64_t cols = j->p->walk.cols, tiles = weft_ceil_divide(p->seq, WEFT_HOPPER_BACKWARD_DQ_QUERIES);
-    if (l->heads != heads || !l->main != !heads || !l->queries != (!heads || !j->is_wide)) {
+    const int64_t heads = p->block_rows == 0 ? 0 : p->block_head_stride > 0 ? p->heads : 1;
+    const int64_t last = p->batch * heads * j->p->walk.cols * (1 + j->p->blocks) * 2 - 1;
+    return l->heads == heads && !l->main == !heads && !l->queries == (!heads || !j->is_wide) &&
+           (!l->main || l->main[last] == LISTED) && (!l->queries || l->queries[0] == LISTED);
+}
+
+/* Writes to all lists. */
+static int make_lists(const weft_hopper_backward_params *p) {
+    const weft_hopper_backward_lists *l = &p->lists;
+    const int64_t lines = p->walk.order.grid.batch * l->heads, cols = p->walk.cols;
+    const int64_t tiles = weft_ceil_divide(p->seq, WEFT_HOPPER_BACKWARD_DQ_QUERIES);
+    if (!l->main || p->walk.next) {
         return 0;
     }
-    if (heads > 0) {
-        memset(l->main, 0xff, (size_t)(lines * cols * (1 + j->p->blocks) * 2) * sizeof(int32_t));
-        memset(l->queries, 0xff, j->is_wide ? (size_t)(lines * tiles * (1 + cols) * 3) * sizeof(int32_t) : 0);
+    memset(l->main, LISTED, (size_t)(lines * cols * (1 + p->blocks) * 2) * sizeof(int32_t));
+    if (l->queries) {
+        memset(l->queries, LISTED, (size_t)(lines * tiles * (1 + cols) * 3) * sizeof(int32_t));
     }
     return 1;
+}
+
+/* Makes a timetable, for an order that stays as it is. */
+static int make_timetable(const weft_hopper_backward_params *p) {
+    const weft_walk *walk = &p->walk;
+    const weft_hopper_backward_dealing *d = &p->dealing;
+    const int64_t tiles = walk->order.grid.batch * walk->order.grid.rows * walk->cols, count = walk->order.count;
+    weft_timetable table;
+    if (!d->comings || walk->comings || walk->next || walk->order.table || count > WEFT_HOPPER_BACKWARD_DEALT ||
+        weft_timetable_make(&table, walk, p->group, NULL)) {
+        return 0;
+    }
+    const int ok = table.next && weft_order_fill_table(&walk->order, d->table);
+    memcpy(d->comings, table.comings, (size_t)tiles * sizeof *d->comings);
+    if (ok) {
+        memcpy(d->next, table.next, (size_t)count * sizeof *d->next);
+    }
+    memset(d->spans, 0, (size_t)(walk->order.grid.batch * walk->cols) * sizeof *d->spans);
+    weft_timetable_free(&table);
+    return ok;
 }
 
 /* And what becomes of scores. */
@@ -312,12 +346,18 @@ static int adds_are_there(const job *j) {
 
 int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters) {
     job j = {.p = parameters};
+    if (strcmp(kernel, WEFT_HOPPER_BACKWARD_LIST) == 0) {
+        return grid > 0 && make_lists(parameters) ? 0 : 1;
+    }
+    if (strcmp(kernel, WEFT_HOPPER_BACKWARD_DEAL) == 0) {
+        return grid == 1 && make_timetable(parameters) ? 0 : 1;
+    }
     const int begins = strstr(kernel, "_begin") != NULL, ends = strstr(kernel, "_end") != NULL;
     const int joins = strstr(kernel, "_join") != NULL;
     int ok = describe(&j, kernel) && (begins || solve(&j));
     const size_t blocks = ok ? (size_t)(j.problem.batch * j.problem.heads * j.p->blocks) : 0;
     if (begins && ok) {
-        ok = grid == blocks && take_lists(&j);
+        ok = grid == blocks && has_lists(&j) && (!j.p->dealing.next || j.p->walk.next == j.p->dealing.next);
         memset(j.p->adds, 0, j.is_wide ? 0 : blocks * sizeof *j.p->adds);
     } else if (ends && ok) {
         if (j.has_queries) {

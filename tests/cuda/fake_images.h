@@ -28,6 +28,7 @@ const weft_cuda_image weft_cuda_images[] = {
     {"combine", "c"},
     {"study_backward_bf16", "v"},
     {"study_backward_fp16", "w"},
+    {"hopper_backward_deal_sm90a", "y"},
     {"hopper_backward_bf16_sm90a", "z"},
     {"hopper_backward_fp16_sm90a", "a"},
     {"hopper_backward_bf16_general_sm90a", "1"},

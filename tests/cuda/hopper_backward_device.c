@@ -7,6 +7,7 @@
  * ROUNDS (120) is how many problems are drawn, MOST (700) the most queries and keys they have. Built for the fake driver,
  * the kernels run on a CPU: see emulate/emulate.h. */
 #include "backward_trial.h"
+#include "cuda/sm90/backward/params.h"
 
 enum { ROUNDS = 120, MOST = 700 };
 
@@ -311,6 +312,173 @@ static void block_masks(int64_t most) {
     }
 }
 
+/* What a launch dealt, in memory of the host. */
+typedef struct dealt {
+    weft_walk walk; /* with its lengths and its mask */
+    int64_t group;  /* heads of a tile */
+    weft_coming *comings;
+    uint32_t *next, *table;
+} dealt;
+
+static void *fetched(const void *from, int64_t bytes) {
+    void *to = malloc((size_t)bytes);
+    DEMAND(!to || driver->copy_out(to, (uint64_t)(uintptr_t)from, (size_t)bytes));
+    return to;
+}
+
+/* How long the tile of a position takes; below 0: it has no key. *start: when it begins. */
+static int64_t time_of(const dealt *d, const weft_attention *p, int64_t position, int64_t *start) {
+    const weft_blocks *blocks = &d->walk.reach.blocks;
+    weft_walk walk = d->walk;
+    weft_visit visit;
+    walk.comings = NULL; /* it is to say all steps of the tile */
+    DEMAND(!weft_walk_visit(&walk, position, 0, 0, &visit));
+    const weft_tile t = visit.tile;
+    const weft_coming *c = &d->comings[(t.batch * walk.order.grid.rows + t.row) * walk.cols + t.col];
+    const int listed = p->block_rows > 0;
+    int64_t steps = visit.steps * d->group;
+    if (visit.cut.rows.begin >= visit.cut.rows.end) {
+        return -1;
+    }
+    *start = listed ? c->at : c->at + c->first;
+    for (int64_t i = 0; listed && i < visit.steps * d->group; i++) {
+        const int64_t head = t.row * d->group + i / visit.steps, block = visit.wrap + i % visit.steps;
+        steps -= weft_blocks_entry(blocks, t.batch, head, block * walk.reach.tile_columns, visit.cut.rows.begin) < 0;
+    }
+    CHECK(listed || visit.steps == 0 || (c->first >= visit.wrap && c->first <= visit.edge && c->steps == visit.steps),
+          "a tile begins at %d", (int)c->first);
+    return steps + WEFT_HOPPER_BACKWARD_BESIDE;
+}
+
+/* Every tile is given out once, the longest of a section first, and to whoever is free first; who takes one begins it when
+ * the one before has ended. */
+static void check_dealt(const dealt *d, const weft_attention *p) {
+    const weft_walk *walk = &d->walk;
+    const int64_t count = walk->order.count, workers = weft_smaller(walk->workers, count);
+    const int64_t section = (int64_t)walk->order.by_group.value;
+    int64_t *free_at = calloc((size_t)workers, sizeof *free_at), *times = calloc((size_t)count, sizeof *times);
+    int64_t *starts = calloc((size_t)count, sizeof *starts), with_keys = 0, met = 0, at = 0;
+    unsigned char *seen = calloc((size_t)count, 1);
+    DEMAND(!free_at || !times || !starts || !seen);
+    for (int64_t i = 0; i < count; i++) {
+        DEMAND(d->table[i] >= count || seen[d->table[i]]++);
+        times[i] = time_of(d, p, i, &starts[i]);
+        CHECK(times[i] < 0 || with_keys == i, "tiles without keys come before others");
+        with_keys += times[i] >= 0;
+    }
+    for (int64_t i = 0; i < with_keys; i++) {
+        const int same = i > 0 && d->table[i - 1] / walk->cols / section == d->table[i] / walk->cols / section;
+        int64_t first = 0;
+        for (int64_t w = 1; w < workers; w++) {
+            first = free_at[w] < free_at[first] ? w : first;
+        }
+        CHECK(starts[i] == free_at[first], "a tile begins at %d, and a worker is free at %d", (int)starts[i],
+              (int)free_at[first]);
+        CHECK(!same || times[i] <= times[i - 1], "a tile of %d comes behind one of %d", (int)times[i], (int)times[i - 1]);
+        free_at[first] += times[i];
+    }
+    for (int64_t w = 0; w < workers; w++) {
+        for (at = w; at < count && met <= count; met++) {
+            const int64_t after = d->next[at];
+            CHECK(after >= count || (times[at] >= 0 && starts[after] == starts[at] + times[at]),
+                  "who ends at %d begins at %d", (int)(starts[at] + times[at]), (int)starts[after < count ? after : 0]);
+            at = after;
+        }
+    }
+    CHECK(met == weft_larger(with_keys, workers), "%d tiles are given out, of %d", (int)met, (int)with_keys);
+    free(free_at);
+    free(times);
+    free(starts);
+    free(seen);
+}
+
+/* Makes a plan's timetable and checks it: `host` has its lengths and its mask here. */
+static void deal_and_check(const weft_attention *asked, const weft_schedule *s, const weft_attention_gradients *data,
+                           const weft_attention *host) {
+    weft_plan *plan = plan_new(asked, s, "hopper_backward");
+    const weft_cuda_plan *c = plan->placed;
+    const weft_walk walk = weft_cuda_walk_with(plan, c->main, data);
+    const int64_t count = walk.order.count;
+    const weft_counters none = {0};
+    weft_attention_gradients with = *data;
+    weft_hopper_backward_params to = {0};
+    void *arguments[] = {&to};
+    uint64_t workspace = 0;
+    DEMAND(driver->memory_new(&workspace, weft_plan_workspace(plan)));
+    with.workspace = (void *)(uintptr_t)workspace;
+    for (const weft_cuda_pass *pass = c->passes; pass <= c->main; pass++) {
+        const weft_cuda_choice *made = &pass->choice;
+        DEMAND(c->family->fill(plan, pass, &with, &walk, &none, &to, NULL));
+        if (pass + 1 < c->main) {
+            DEMAND(driver->launch(pass->function, pass->grid, 1, 1, (unsigned)made->threads, 1, 1, made->shared_bytes, NULL,
+                                  arguments, NULL));
+        }
+    }
+    DEMAND(!to.dealing.comings);
+    dealt d = {to.walk, to.group, fetched(to.dealing.comings, count * (int64_t)sizeof *d.comings),
+               fetched(to.dealing.next, count * (int64_t)sizeof *d.next),
+               fetched(to.dealing.table, count * (int64_t)sizeof *d.table)};
+    d.walk.order.table = d.table;
+    d.walk.reach.sequences = weft_attention_sequences(host);
+    d.walk.reach.blocks.pairs = host->pairs;
+    check_dealt(&d, host);
+    runs++;
+    free(d.comings);
+    free(d.next);
+    free(d.table);
+    weft_plan_destroy(plan);
+    DEMAND(driver->memory_free(workspace));
+}
+
+/* Packed batches, used lengths and block masks, groups of heads and parts of tiles, few workers and many. */
+static void timetables(int64_t most) {
+    uint64_t random = random_seed(252);
+    static drawn_lengths drawn;
+    for (int i = 0; i < 12; i++) {
+        const int32_t bits = i % 3 == 2 ? WEFT_HAS_BLOCKS : WEFT_HAS_LENGTHS;
+        weft_attention p = plain_backward(1 + i / 6, 4, i % 2 ? 2 : 4, most, most + 250, 64, WEFT_BF16,
+                                          i % 4 ? WEFT_MASK_NONE : WEFT_MASK_CAUSAL_BOTTOM_RIGHT);
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        draw_features(&random, &p, bits, 128, &drawn);
+        s.split = bits == WEFT_HAS_BLOCKS ? 1 : 1 + i % 3;
+        s.workers = random_between(&random, 1, 9);
+        s.group = random_between(&random, 0, 3);
+        if (is_there(&p, "hopper_backward", variants, sizeof variants / sizeof *variants)) {
+            gradients x = gradients_new(&p, &drawn, 0, 1, &random);
+            deal_and_check(&x.asked, &s, &x.data, &x.p);
+            gradients_free(&x);
+        }
+    }
+}
+
+/* More positions than are sorted at a time, in sections of several sizes. Nothing but lengths is read. */
+static void long_timetables(void) {
+    uint64_t random = random_seed(253);
+    enum { BATCHES = 6 };
+    static const int64_t groups[] = {1, 7, 0};
+    for (int i = 0; i < 3; i++) {
+        weft_attention p = plain_backward(BATCHES, 10, 10, 1000, 150 * 128 - 5, 64, WEFT_BF16,
+                                          WEFT_MASK_CAUSAL_BOTTOM_RIGHT),
+                       host;
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        int32_t used[BATCHES];
+        for (int j = 0; j < BATCHES; j++) {
+            used[j] = (int32_t)random_between(&random, 0, p.kv_seq);
+        }
+        p.extras = WEFT_KV_USED;
+        s.group = groups[i];
+        DEMAND(resolve_attention(&host, &p, NULL));
+        host.lengths.kv_used = used;
+        const uint64_t lengths = there(used, sizeof used);
+        void *some = (void *)(uintptr_t)lengths; /* any address */
+        weft_attention_gradients data = WEFT_ATTENTION_GRADIENTS_INIT;
+        data.q = data.k = data.v = data.o = data.grad_o = some;
+        data.lengths.kv_used = some;
+        deal_and_check(&p, &s, &data, &host);
+        DEMAND(driver->memory_free(lengths));
+    }
+}
+
 /* An infinite dO of a query: its own part of the gradient of the bias may be NaN, and no other, though keys end within a
  * tile. The first keys of the next query, which it does not see, stay 0. */
 static void infinite(void) {
@@ -384,6 +552,8 @@ int main(int argc, char **argv) {
     low_biases();
     block_masks(most);
     tree_masks();
+    timetables(most);
+    long_timetables();
     infinite();
     for (int32_t dispatch = WEFT_DISPATCH_CHOOSE; dispatch <= WEFT_DISPATCHES; dispatch++) {
         repeats(most, 128, 0, "hopper_backward", dispatch, rounds < ROUNDS ? 1 : 100);

@@ -191,6 +191,62 @@ static void unknown_lengths(void **state) {
     assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     assert_int_equal(plan->walk.reach.parts, 3);
     weft_plan_destroy(plan);
+    p.extras = WEFT_STARTS; /* of queries; those of keys are known */
+    p.sequences = 2;
+    p.lengths.kv_starts = (const int32_t[]){0, 500, 1024};
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan->walk.reach.parts, 1);
+    weft_plan_destroy(plan);
+    nothing_left();
+}
+
+/* A launch makes the timetable where the host does not know how long tiles are, of narrow tiles in the order and sweep that
+ * go with it; there are no tickets then, also in a capture. Not where there are too many tiles. */
+static void dealt(void **state) {
+    (void)state;
+    const struct {
+        int64_t dim, heads, kv_seq, split;
+        int32_t extras, order, sweep, dispatch;
+        int expected;
+    } rows[] = {
+        {128, 2, 500, 0, WEFT_KV_USED, 0, 0, 0, 1},
+        {64, 2, 500, 2, WEFT_Q_USED | WEFT_BIAS, 0, 0, 0, 1},
+        {128, 2, 500, 0, WEFT_KV_PAD, WEFT_ORDER_LONGEST_FIRST, WEFT_SWEEP_SHIFT, WEFT_DISPATCH_DYNAMIC, 1},
+        {128, 2, 500, 0, 0, 0, 0, 0, 0},
+        {192, 2, 500, 0, WEFT_KV_USED, 0, 0, 0, 0},
+        {128, 2, 500, 0, WEFT_KV_USED, WEFT_ORDER_HEAD_FIRST, 0, 0, 0},
+        {128, 2, 500, 0, WEFT_KV_USED, 0, WEFT_SWEEP_CLIMB, 0, 0},
+        {128, 2, 500, 0, WEFT_KV_USED, 0, 0, WEFT_DISPATCH_STATIC, 0},
+        {128, 2, 500, 0, WEFT_KV_USED, 0, 0, WEFT_DISPATCH_GRID, 0},
+        {128, 64, 512 * 128, 1, WEFT_KV_USED, 0, 0, 0, 1},
+        {128, 64, 512 * 128 + 1, 1, WEFT_KV_USED, 0, 0, 0, 0},
+    };
+    const weft_device device = gpu();
+    weft_message message = {""};
+    weft_plan *plan;
+    open_fake();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_attention p =
+            plain_backward(1, rows[i].heads, rows[i].heads, 100, rows[i].kv_seq, rows[i].dim, WEFT_BF16, WEFT_MASK_NONE);
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        p.extras = rows[i].extras;
+        s.split = rows[i].split;
+        s.order = rows[i].order;
+        s.sweep = rows[i].sweep;
+        s.dispatch = rows[i].dispatch;
+        if (plan_on(&plan, &p, &s, NULL, &device, &message) != WEFT_OK) {
+            fail_msg("row %zu: %s", i, message.text);
+        }
+        const weft_cuda_plan *c = plan->placed;
+        if ((strcmp(c->passes[0].choice.kernel, WEFT_HOPPER_BACKWARD_DEAL) == 0) != rows[i].expected) {
+            fail_msg("row %zu: %s", i, c->passes[0].choice.kernel);
+        }
+        assert_int_equal(c->pass_count, 3 + rows[i].expected + (rows[i].split > 1));
+        assert_true(!rows[i].expected || (c->together && !c->tickets && !c->timetable));
+        assert_int_equal(plan->schedule.order == WEFT_ORDER_LONGEST_FIRST && plan->schedule.sweep == WEFT_SWEEP_SHIFT,
+                         rows[i].expected || rows[i].extras == 0);
+        weft_plan_destroy(plan);
+    }
     nothing_left();
 }
 
@@ -224,27 +280,27 @@ static void simulated(void **state) {
     nothing_left();
 }
 
-/* A form takes what the ones before it have not, and no other problem; tiles shift where lengths are known. */
+/* A form takes what the ones before it have not, and no other problem; tiles shift, whoever makes their timetable. */
 static void forms(void **state) {
     (void)state;
     static const int32_t starts[] = {0, 40, 100};
     const struct {
-        int32_t mask, chunk, prefix, packed, extras, form, sweep;
+        int32_t mask, chunk, prefix, packed, extras, form;
         double softcap, dropout;
     } rows[] = {
-        {WEFT_MASK_NONE, 0, 0, 0, 0, 0, WEFT_SWEEP_SHIFT, 0, 0},
-        {WEFT_MASK_CAUSAL, 0, 0, 0, 0, 0, WEFT_SWEEP_SHIFT, 0, 0},
-        {WEFT_MASK_WINDOW, 0, 0, 0, 0, 1, WEFT_SWEEP_SHIFT, 0, 0},
-        {WEFT_MASK_CAUSAL, 64, 0, 0, 0, 1, WEFT_SWEEP_SHIFT, 0, 0},
-        {WEFT_MASK_CAUSAL, 0, 9, 0, 0, 1, WEFT_SWEEP_SHIFT, 0, 0},
-        {WEFT_MASK_CAUSAL, 0, 0, 1, 0, 1, WEFT_SWEEP_CLIMB, 0, 0},
-        {WEFT_MASK_NONE, 0, 0, 0, WEFT_KV_USED, 1, WEFT_SWEEP_CLIMB, 0, 0},
-        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_KV_PAD, 1, WEFT_SWEEP_CLIMB, 0, 0},
-        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_SINKS, 1, WEFT_SWEEP_SHIFT, 0, 0},
-        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_ALIBI, 1, WEFT_SWEEP_SHIFT, 0, 0},
-        {WEFT_MASK_NONE, 0, 0, 0, 0, 1, WEFT_SWEEP_SHIFT, 30, 0},
-        {WEFT_MASK_NONE, 0, 0, 0, WEFT_BIAS, 2, WEFT_SWEEP_SHIFT, 0, 0},
-        {WEFT_MASK_CAUSAL, 0, 0, 1, 0, 2, WEFT_SWEEP_CLIMB, 30, 0.5},
+        {WEFT_MASK_NONE, 0, 0, 0, 0, 0, 0, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 0, 0, 0, 0, 0},
+        {WEFT_MASK_WINDOW, 0, 0, 0, 0, 1, 0, 0},
+        {WEFT_MASK_CAUSAL, 64, 0, 0, 0, 1, 0, 0},
+        {WEFT_MASK_CAUSAL, 0, 9, 0, 0, 1, 0, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 1, 0, 1, 0, 0},
+        {WEFT_MASK_NONE, 0, 0, 0, WEFT_KV_USED, 1, 0, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_KV_PAD, 1, 0, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_SINKS, 1, 0, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_ALIBI, 1, 0, 0},
+        {WEFT_MASK_NONE, 0, 0, 0, 0, 1, 30, 0},
+        {WEFT_MASK_NONE, 0, 0, 0, WEFT_BIAS, 2, 0, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 1, 0, 2, 30, 0.5},
     };
     static const char *const forms_of_kernels[] = {"attention_backward_bf16_d64__hopper_main",
                                                    "attention_backward_bf16_d64__hopper_general_main",
@@ -264,7 +320,7 @@ static void forms(void **state) {
         p.dropout = rows[i].dropout;
         assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
         assert_string_equal(weft_plan_kernel(plan), forms_of_kernels[rows[i].form]);
-        assert_int_equal(plan->schedule.sweep, rows[i].sweep);
+        assert_int_equal(plan->schedule.sweep, WEFT_SWEEP_SHIFT);
         assert_int_equal(plan->schedule.dispatch, WEFT_DISPATCH_DYNAMIC);
         weft_plan_destroy(plan);
     }
@@ -321,8 +377,13 @@ static void blocks(void **state) {
         }
         assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
         assert_non_null(strstr(weft_plan_kernel(plan), "__hopper_general_main"));
-        assert_int_equal(weft_plan_workspace(plan), without + 4 * list[i].lists);
-        assert_int_equal(plan->schedule.sweep, list[i].dim > 128 ? WEFT_SWEEP_FORWARD : WEFT_SWEEP_CLIMB);
+        const int is_wide = list[i].dim > 128;
+        const size_t timetable = is_wide ? 0 : 2 * 2 * 3 * (4 + 2) + 2 * 3 * 2; /* words */
+        assert_int_equal(weft_plan_workspace(plan), without + 4 * (list[i].lists + timetable));
+        assert_int_equal(plan->schedule.sweep, is_wide ? WEFT_SWEEP_FORWARD : WEFT_SWEEP_SHIFT);
+        const weft_cuda_plan *c = plan->placed;
+        assert_int_equal(c->pass_count, is_wide ? 4 : 5);
+        assert_string_equal(c->passes[0].choice.kernel, WEFT_HOPPER_BACKWARD_LIST);
         weft_plan_destroy(plan);
     }
     nothing_left();
@@ -477,10 +538,10 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters),      cmocka_unit_test(launches),  cmocka_unit_test(splits),
-        cmocka_unit_test(forms),           cmocka_unit_test(blocks),    cmocka_unit_test(depths),
-        cmocka_unit_test(orders),          cmocka_unit_test(sides),     cmocka_unit_test(refusals),
-        cmocka_unit_test(unknown_lengths), cmocka_unit_test(simulated),
+        cmocka_unit_test(parameters),      cmocka_unit_test(launches), cmocka_unit_test(splits),
+        cmocka_unit_test(forms),           cmocka_unit_test(blocks),   cmocka_unit_test(depths),
+        cmocka_unit_test(orders),          cmocka_unit_test(sides),    cmocka_unit_test(refusals),
+        cmocka_unit_test(unknown_lengths), cmocka_unit_test(dealt),    cmocka_unit_test(simulated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

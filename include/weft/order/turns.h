@@ -9,14 +9,15 @@
  *       wait until counter[head][step] == weft_turn_at(&walk, visit.tile, member, step); add; counter[head][step]++;
  *   }
  *
- * Turns are by a timetable, which a plan makes (src/order/timetable.h): positions go to whoever would be free first if
- * every step took equally long, and tiles add into a step in the order in which they would come by then. So who keeps to
- * the timetable hardly waits, whatever the order of tiles; and nobody waits for ever if all workers run at the same time,
- * since a worker's adds are in the order of their times, and each waits for earlier ones only.
+ * Turns are by a timetable, which a plan makes (src/order/timetable.h), or a launch of its run where the device alone knows
+ * the lengths (src/cuda/sm90/backward/deal.cuh): positions go to whoever would be free first if every step took equally
+ * long, and tiles add into a step in the order in which they would come by then. So who keeps to the timetable hardly
+ * waits, whatever the order of tiles; and nobody waits for ever if all workers run at the same time, since a worker's adds
+ * are in the order of their times, and each waits for earlier ones only.
  *
- * Where lengths are not known when the plan is made, tiles add in the order of their positions, or in groups of neighbours
- * that climb together. Then a worker must not take a position while its last one still waits for its turns: it may be
- * waiting for the very one it would take.
+ * Where nobody makes a timetable, tiles add in the order of their positions, or in groups of neighbours that climb
+ * together. Then a worker must not take a position while its last one still waits for its turns: it may be waiting for the
+ * very one it would take.
  */
 #ifndef WEFT_ORDER_TURNS_H
 #define WEFT_ORDER_TURNS_H
@@ -76,7 +77,7 @@ WEFT_INLINE weft_rows weft_turns_reached(const weft_reach *reach, int64_t number
  * they are in several places: *sequence, below 0 at first, is where to go on. */
 WEFT_INLINE weft_rows weft_turns_next(const weft_reach *reach, int64_t batch, int64_t step, int64_t *sequence) {
     const weft_sequences *all = &reach->sequences;
-    const int packed = weft_reach_has_band(reach) && weft_reach_starts(reach);
+    const int packed = weft_reach_has_band(reach) && all->lengths.q_starts; /* those of keys may be known before */
     const int is_first = *sequence < 0;
     weft_rows queries, cols = {0, 0};
     queries.begin = step * reach->tile_columns;

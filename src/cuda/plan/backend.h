@@ -31,8 +31,8 @@ typedef struct weft_cuda_pass {
     weft_walk walk; /* its table and lengths in device memory */
 } weft_cuda_pass;
 
-/* Launches of a run, at most; each has a counter of its own: see WEFT_TICKETS_WORDS. */
-enum { WEFT_CUDA_MAX_PASSES = 4 };
+/* Launches of a run, at most; up to WEFT_TICKETS_WORDS of them have a counter of their own. */
+enum { WEFT_CUDA_MAX_PASSES = 6 };
 
 typedef struct weft_cuda_plan weft_cuda_plan;
 
@@ -75,6 +75,10 @@ typedef struct weft_cuda_family {
     /* Where tiles take turns: the heads of queries that share the keys of a tile, if the plan knows every length; else 0.
      */
     int64_t (*members)(const weft_plan *plan);
+
+    /* Where tiles take turns: whether a launch of the run makes their timetable, and `fill` gives it to the others. Null:
+     * the plan makes it. */
+    int (*deals)(const weft_plan *plan);
 
     /* Fills the parameters of a launch. `data` is the struct of the plan's operation, with a workspace where one is needed;
      * `walk`, which tells the launch's dispatch, has its table and its lengths in device memory, the plan's and the data's;

@@ -209,6 +209,11 @@ static weft_status place_table(weft_cuda_plan *c, const uint32_t *table, int64_t
     return result ? weft_cuda_fail(c->driver, result, "the plan's table cannot be copied", message) : WEFT_OK;
 }
 
+static int is_dealt(const weft_plan *plan) {
+    const weft_cuda_family *family = ((const weft_cuda_plan *)plan->placed)->family;
+    return family->deals && family->deals(plan);
+}
+
 /* The timetable of the plan's tiles goes to device memory, too. */
 static weft_status place_timetable(weft_plan *plan, weft_message *message) {
     weft_cuda_plan *c = plan->placed;
@@ -308,7 +313,8 @@ static weft_status place_memory(weft_plan *plan, int64_t cluster, weft_message *
         status = weft_cuda_place_lengths(plan, message);
     }
     if (status == WEFT_OK && takes_turns(plan)) {
-        status = place_timetable(plan, message);
+        c->together = is_dealt(plan);
+        status = c->together ? WEFT_OK : place_timetable(plan, message);
     }
     if (status == WEFT_OK && wants_sides(plan)) {
         status = weft_cuda_side_table(c->driver, &c->device, &c->side_of_sm, message);
@@ -318,7 +324,7 @@ static weft_status place_memory(weft_plan *plan, int64_t cluster, weft_message *
         c->side_grid = all > c->main->grid && all <= INT32_MAX ? (uint32_t)(all / cluster * cluster) : c->main->grid;
     }
     c->paces = c->family->paces && c->family->paces(plan);
-    const int takes_tickets = plan->schedule.dispatch == WEFT_DISPATCH_DYNAMIC && !c->main->walk.next;
+    const int takes_tickets = plan->schedule.dispatch == WEFT_DISPATCH_DYNAMIC && !c->main->walk.next && !is_dealt(plan);
     if (status == WEFT_OK && (takes_tickets || c->side_of_sm || c->paces)) {
         status = weft_tickets_new(c->driver, &c->tickets, message);
     }

@@ -4,6 +4,8 @@
 extern "C" {
 #include "fake_driver.h"
 
+void attention_backward__hopper_list(weft_hopper_backward_params p);
+void attention_backward__hopper_deal(weft_hopper_backward_params p);
 #define WEFT_HOPPER_BACKWARD(symbol, ...)                                                                                  \
     void symbol##_begin(weft_hopper_backward_params p);                                                                    \
     void symbol##_main(weft_hopper_backward_params p);                                                                     \
@@ -34,6 +36,13 @@ static int run(unsigned grid, unsigned threads, weft_hopper_backward_params *p) 
 
 int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters) {
     weft_hopper_backward_params *p = (weft_hopper_backward_params *)parameters;
+    if (strcmp(kernel, WEFT_HOPPER_BACKWARD_LIST) == 0) {
+        return run<0, attention_backward__hopper_list>(grid, WEFT_HOPPER_BACKWARD_QUERY_THREADS, p);
+    }
+    if (strcmp(kernel, WEFT_HOPPER_BACKWARD_DEAL) == 0) {
+        return run<WEFT_HOPPER_BACKWARD_DEAL_BYTES, attention_backward__hopper_deal>(grid,
+                                                                                     WEFT_HOPPER_BACKWARD_DEAL_THREADS, p);
+    }
 #define WEFT_HOPPER_BACKWARD(symbol, module, DTYPE, depth, depth_v, keys, queries, form)                                   \
     if (strcmp(kernel, #symbol "_begin") == 0) {                                                                           \
         return run<0, symbol##_begin>(grid, WEFT_HOPPER_BACKWARD_QUERY_THREADS, p);                                        \

@@ -18,10 +18,7 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 
 _Static_assert(sizeof(weft_hopper_backward_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
 
-/* The launches of a run: see params.h. */
-enum { BEGIN = 0, MAIN = 1, END = 2, JOIN = 3 };
-
-/* All blocks of so many queries: CTAs of the first and the third launch. */
+/* All blocks of so many queries: CTAs of `begin` and, narrow, of `end`. */
 static int64_t all_blocks(const weft_attention *p, int32_t queries) {
     return p->batch * p->heads * weft_ceil_divide(p->seq, queries);
 }
@@ -52,8 +49,8 @@ static int64_t group_of(const weft_plan *plan) {
     return p->heads / (p->kv_heads * weft_attention_head_parts(p, splits_of(plan)));
 }
 
-/* Heads of a tile, where it is known how long tiles are: see weft_cuda_family. Not under a block mask: a timetable knows
- * the band alone. */
+/* Heads of a tile, where it is known how long tiles are: see weft_cuda_family. Not under a block mask: a timetable of the
+ * host knows the band alone. */
 static int64_t members(const weft_plan *plan) {
     return weft_attention_lacks(&plan->attention, ~(WEFT_HAS_LENGTHS | WEFT_HAS_BLOCKS)) ? 0 : group_of(plan);
 }
@@ -176,30 +173,75 @@ static int64_t joins_of(const weft_attention *p, const weft_hopper_backward_vari
     return tiles * (v->keys * (v->depth + v->depth_v) / WEFT_HOPPER_BACKWARD_JOINED);
 }
 
+/* Heads that have block masks of their own; 1: all have the same, 0: none has one. */
+static int64_t listed_heads(const weft_attention *p) {
+    return p->block_rows == 0 ? 0 : p->block_head_stride > 0 ? p->heads : 1;
+}
+
+/* Tiles of a line of heads. */
+static int64_t cols_of(const weft_attention *p, const weft_hopper_backward_variant *v) {
+    return p->sequences > 0 ? p->kv_seq / v->keys + p->sequences : weft_ceil_divide(p->kv_seq, v->keys);
+}
+
+/* Whether a launch makes the timetable: narrow, where the host does not know how long tiles are, under the schedule that
+ * suits it, unless there are too many tiles. Else they add in the order of their positions. Also asked while the schedule
+ * is open; nothing below overflows after `check`. */
+static int is_dealt(const weft_plan *plan, const weft_cuda_device *device, const weft_hopper_backward_variant *v) {
+    const weft_attention *p = &plan->attention;
+    const weft_schedule *s = &plan->schedule;
+    if (is_wide(v) || members(plan) > 0 || (s->order != WEFT_ORDER_CHOOSE && s->order != WEFT_ORDER_LONGEST_FIRST) ||
+        (s->sweep != WEFT_SWEEP_CHOOSE && s->sweep != WEFT_SWEEP_SHIFT) ||
+        (s->dispatch != WEFT_DISPATCH_CHOOSE && s->dispatch != WEFT_DISPATCH_DYNAMIC)) {
+        return 0;
+    }
+    const int64_t split = split_for(plan, device, v), tiles = p->batch * p->kv_heads * cols_of(p, v);
+    const int64_t steps = p->heads / p->kv_heads * weft_ceil_divide(p->seq, v->queries) + 8; /* of all parts of a tile */
+    return device->multiprocessors <= WEFT_HOPPER_BACKWARD_DEALT_WORKERS &&
+           s->workers <= WEFT_HOPPER_BACKWARD_DEALT_WORKERS && tiles <= WEFT_HOPPER_BACKWARD_DEALT / split &&
+           steps <= WEFT_HOPPER_BACKWARD_DEALT_TIME / tiles;
+}
+
+/* Adds a launch that has no tiles. */
+static weft_cuda_choice *add_pass(weft_cuda_choice *list, int *count, const char *image, const char *kernel,
+                                  int32_t threads, int64_t grid) {
+    list[*count] = (weft_cuda_choice){.image = image, .kernel = kernel, .threads = threads, .grid = grid};
+    return &list[(*count)++];
+}
+
 static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main) {
     const weft_hopper_backward_variant *v = variant_of(choice);
-    list[BEGIN] = list[END] = (weft_cuda_choice){.image = v->module,
-                                                 .threads = WEFT_HOPPER_BACKWARD_QUERY_THREADS,
-                                                 .grid = all_blocks(&plan->attention, v->queries)};
-    list[BEGIN].kernel = v->begin;
-    list[END].kernel = v->end;
-    list[MAIN] = *choice;
+    const weft_cuda_device *device = &((const weft_cuda_plan *)plan->placed)->device;
+    const weft_attention *p = &plan->attention;
+    const int64_t blocks = all_blocks(p, v->queries);
+    const int32_t threads = WEFT_HOPPER_BACKWARD_QUERY_THREADS;
+    int count = 0;
+    if (p->block_rows > 0) {
+        const int64_t lists = weft_smaller(p->batch * listed_heads(p) * cols_of(p, v), INT32_MAX);
+        add_pass(list, &count, WEFT_HOPPER_BACKWARD_DEAL_MODULE, WEFT_HOPPER_BACKWARD_LIST, threads, lists);
+    }
+    if (is_dealt(plan, device, v)) {
+        add_pass(list, &count, WEFT_HOPPER_BACKWARD_DEAL_MODULE, WEFT_HOPPER_BACKWARD_DEAL,
+                 WEFT_HOPPER_BACKWARD_DEAL_THREADS, 1)
+            ->shared_bytes = WEFT_HOPPER_BACKWARD_DEAL_BYTES;
+    }
+    add_pass(list, &count, v->module, v->begin, threads, blocks);
+    *main = count;
+    list[count++] = *choice;
     if (is_wide(v)) { /* the last one has tiles of queries */
-        list[END] = *choice;
-        list[END].kernel = v->end;
-        list[END].tile_m = WEFT_HOPPER_BACKWARD_DQ_QUERIES;
-        list[END].tile_n = WEFT_HOPPER_BACKWARD_DQ_KEYS;
-        list[END].shared_bytes = v->dq_bytes;
-        list[END].operation = WEFT_ATTENTION;
+        weft_cuda_choice *end = &list[count++];
+        *end = *choice;
+        end->kernel = v->end;
+        end->tile_m = WEFT_HOPPER_BACKWARD_DQ_QUERIES;
+        end->tile_n = WEFT_HOPPER_BACKWARD_DQ_KEYS;
+        end->shared_bytes = v->dq_bytes;
+        end->operation = WEFT_ATTENTION;
+    } else {
+        add_pass(list, &count, v->module, v->end, threads, blocks);
     }
-    *main = MAIN;
-    if (split_for(plan, &((const weft_cuda_plan *)plan->placed)->device, v) == 1) {
-        return JOIN;
+    if (split_for(plan, device, v) > 1) {
+        add_pass(list, &count, v->module, v->join, threads, joins_of(p, v));
     }
-    list[JOIN] = list[BEGIN];
-    list[JOIN].kernel = v->join;
-    list[JOIN].grid = joins_of(&plan->attention, v);
-    return JOIN + 1;
+    return count;
 }
 
 /* Wide, tiles add to nothing that others add to. */
@@ -207,12 +249,17 @@ static int takes_turns(const weft_plan *plan) {
     return !is_wide(variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice));
 }
 
+static int deals(const weft_plan *plan) {
+    const weft_cuda_plan *c = plan->placed;
+    return is_dealt(plan, &c->device, variant_of(&c->main->choice));
+}
+
 /* Rows of a section, whose tiles are dealt together: all parts of as many heads (of a group that is split, of its parts).
  * The more there are, the fewer tiles of each head are at work at a time, and the less they wait for each other; but their
  * Q, dO and sums of dQ are to stay in the L2. */
 static int64_t section(const weft_attention *p, int64_t splits, const weft_cuda_device *device, int64_t queries) {
     const int64_t head_parts = weft_attention_head_parts(p, splits);
-    const int masked = p->mask != WEFT_MASK_NONE, shared = p->heads > p->kv_heads * head_parts;
+    const int masked = p->mask != WEFT_MASK_NONE || p->block_rows > 0, shared = p->heads > p->kv_heads * head_parts;
     const int64_t lines = p->batch * p->kv_heads * head_parts, blocks = weft_ceil_divide(p->seq, queries);
     const int64_t factor = !masked ? 4 : shared ? 8 : 16;
     const int64_t apart = weft_ceil_divide(factor * (int64_t)device->multiprocessors, blocks);
@@ -223,17 +270,17 @@ static int64_t section(const weft_attention *p, int64_t splits, const weft_cuda_
 }
 
 /* The longest tiles of all heads of a section come first, and each begins where it is far from the others of its head:
- * their adds meet no others, and short ones fill the end. Where lengths are not known, neighbours climb. */
+ * their adds meet no others, and short ones fill the end. Without a timetable neighbours climb. */
 static void complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                      weft_schedule *schedule) {
-    const int known = members(plan) > 0;
+    const int timed = members(plan) > 0 || is_dealt(plan, device, variant_of(choice));
     schedule->split = split_for(plan, device, variant_of(choice));
     if (!takes_turns(plan)) { /* then tiles of a head go together, the longest first, and read the same */
         schedule->order = schedule->order == WEFT_ORDER_CHOOSE ? WEFT_ORDER_HEAD_FIRST : schedule->order;
         schedule->sweep = schedule->sweep == WEFT_SWEEP_CHOOSE ? WEFT_SWEEP_FORWARD : schedule->sweep;
     }
     if (schedule->order == WEFT_ORDER_CHOOSE) {
-        schedule->order = known ? WEFT_ORDER_LONGEST_FIRST : WEFT_ORDER_HEAD_FIRST;
+        schedule->order = timed ? WEFT_ORDER_LONGEST_FIRST : WEFT_ORDER_HEAD_FIRST;
     }
     if (schedule->order == WEFT_ORDER_LONGEST_FIRST && schedule->group == 0) {
         schedule->group = section(&plan->attention, schedule->split, device, choice->tile_m);
@@ -243,7 +290,7 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
         schedule->sweep = schedule->dispatch == WEFT_DISPATCH_GRID && schedule->order == WEFT_ORDER_REVERSE
                               ? WEFT_SWEEP_FORWARD
                           : schedule->dispatch == WEFT_DISPATCH_GRID ? WEFT_SWEEP_DESCENDING
-                          : known                                    ? WEFT_SWEEP_SHIFT
+                          : timed                                    ? WEFT_SWEEP_SHIFT
                                                                      : WEFT_SWEEP_CLIMB;
     }
     if (schedule->dispatch == WEFT_DISPATCH_CHOOSE) {
@@ -260,18 +307,15 @@ typedef struct weft_backward_rooms {
     size_t sinks;   /* of each block what it adds to the gradient of a sink; plain: none */
     size_t lists;   /* under a block mask: of each tile; and of each tile of the last launch, where it has some */
     size_t queries_lists;
-    size_t turns; /* of each tile at each block, half as large; wide: none */
+    size_t comings, positions, spans; /* where a launch deals: of the first and the last as many as there are words */
+    size_t turns;                     /* of each tile at each block, half as large; wide: none */
 } weft_backward_rooms;
-
-/* Heads that have block masks of their own; 1: all have the same, 0: none has one. */
-static int64_t listed_heads(const weft_attention *p) {
-    return p->block_rows == 0 ? 0 : p->block_head_stride > 0 ? p->heads : 1;
-}
 
 static weft_backward_rooms rooms_of(const weft_plan *plan, const weft_hopper_backward_variant *v) {
     const weft_attention *p = &plan->attention;
     const size_t blocks = (size_t)all_blocks(p, v->queries), queries = blocks * (size_t)v->queries;
     const int64_t tiles = p->batch * p->kv_heads * splits_of(plan) * plan->walk.cols;
+    const size_t dealt = (size_t)deals(plan), words = sizeof(weft_coming) / sizeof(float);
     const size_t in_turn = !is_wide(v), is_split = splits_of(plan) > 1, has_sinks = v->form != WEFT_HOPPER_BACKWARD_PLAIN;
     const int64_t lines = p->batch * listed_heads(p), cols = plan->walk.cols;
     const int64_t q_tiles = weft_ceil_divide(p->seq, WEFT_HOPPER_BACKWARD_DQ_QUERIES);
@@ -282,12 +326,16 @@ static weft_backward_rooms rooms_of(const weft_plan *plan, const weft_hopper_bac
                                  has_sinks * blocks,
                                  (size_t)(lines * cols * (1 + weft_ceil_divide(p->seq, v->queries)) * 2),
                                  is_wide(v) ? (size_t)(lines * q_tiles * (1 + cols) * 3) : 0,
+                                 dealt * words * (size_t)tiles,
+                                 dealt * (size_t)tiles,
+                                 dealt * (size_t)(2 * p->batch * cols),
                                  in_turn * blocks * (size_t)plan->walk.cols};
 }
 
 static size_t workspace(const weft_plan *plan) {
     const weft_backward_rooms n = rooms_of(plan, variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice));
-    return sizeof(float) * (n.sums + n.parts + 2 * n.queries + n.adds + n.sinks + n.lists + n.queries_lists) +
+    return sizeof(float) * (n.sums + n.parts + 2 * n.queries + n.adds + n.sinks + n.lists + n.queries_lists + n.comings +
+                            2 * n.positions + n.spans) +
            sizeof(uint16_t) * n.turns;
 }
 
@@ -403,7 +451,8 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->lists.heads = (int32_t)listed_heads(p);
     to->lists.main = rooms.lists > 0 ? lists : NULL;
     to->lists.queries = rooms.queries_lists > 0 ? lists + rooms.lists : NULL;
-    to->turns = (void *)(lists + rooms.lists + rooms.queries_lists);
+    int32_t *dealt = lists + rooms.lists + rooms.queries_lists;
+    to->turns = (void *)(dealt + rooms.comings + 2 * rooms.positions + rooms.spans);
     to->heads = (int32_t)p->heads;
     to->kv_heads = (int32_t)p->kv_heads;
     to->blocks = (int32_t)weft_ceil_divide(p->seq, v->queries);
@@ -419,9 +468,19 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->offset = (int32_t)(slice.high > p->kv_seq ? p->kv_seq : slice.high < -p->seq ? -p->seq : slice.high); /* clamp */
     to->scale = (float)p->scale;
     to->scale_log2 = (float)(p->scale * 1.4426950408889634);
-    to->counter = counters->own ? counters->own + (pass - c->passes) : NULL;
+    to->counter = counters->own && pass >= c->main ? counters->own + (pass - c->main) : NULL;
     to->side_of_sm = counters->own && pass == c->main ? (const uint8_t *)(uintptr_t)c->side_of_sm : NULL;
     to->walk = *walk;
+    if (rooms.comings > 0) {
+        weft_hopper_backward_dealing *d = &to->dealing;
+        *d = (weft_hopper_backward_dealing){(void *)dealt, (void *)(dealt + rooms.comings),
+                                            (void *)(dealt + rooms.comings + rooms.positions),
+                                            (void *)(dealt + rooms.comings + 2 * rooms.positions)};
+        const int is_made = strcmp(pass->choice.image, WEFT_HOPPER_BACKWARD_DEAL_MODULE) != 0;
+        to->walk.comings = is_made ? d->comings : NULL;
+        to->walk.next = is_made ? d->next : NULL;
+        to->walk.order.table = is_made ? d->table : NULL;
+    }
     if (v->form != WEFT_HOPPER_BACKWARD_PLAIN) {
         fill_scores(p, data, to);
     }
@@ -429,7 +488,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
         fill_full(p, data, &to->full);
     }
     if (v->form != WEFT_HOPPER_BACKWARD_PLAIN && !weft_reach_has_band(&walk->reach)) { /* it knows nothing else */
-        const int has_queries = is_wide(v) && pass == &c->passes[END];
+        const int has_queries = is_wide(v) && pass == c->main + 1;
         weft_reach_set_band(&to->walk.reach, weft_attention_band(p), weft_attention_sequences(p), !has_queries);
     }
     return WEFT_OK;
@@ -445,6 +504,7 @@ const weft_cuda_family weft_cuda_hopper_backward = {
     .workspace = workspace,
     .takes_turns = takes_turns,
     .members = members,
+    .deals = deals,
     .candidates = candidates,
     .fill = fill,
     .by_side = 1,

@@ -42,6 +42,9 @@ static __device__ __forceinline__ backward_general_job backward_general_job_of(c
     job.query_end = (int)sequence.used_end;
     if constexpr (S::pairs) {
         if (p.lists.main) {
+            const weft_walk &walk = p.walk;
+            const int64_t line = job.batch * walk.order.grid.rows + job.head;
+            job.first = S::wide ? job.first - job.wrap : walk.comings[line * walk.cols + job.number].first;
             job.steps = 0;
             for (int member = 0; member < p.group; member++) {
                 job.steps += backward_list(p, job.batch, job.first_head + member, job.number)[0];
@@ -330,7 +333,7 @@ static __device__ __forceinline__ void backward_add_listed(const weft_hopper_bac
         const int64_t line = (int64_t)job.batch * p.heads + head;
         const uint16_t *all = p.turns + (line * p.walk.cols + job.number) * p.blocks;
         const int32_t *list = backward_list(p, job.batch, head, job.number);
-        const int count = list[0], first = job.direction < 0 ? count - 1 : list[1];
+        const int count = list[0], first = job.direction < 0 ? count - 1 : job.first % max(count, 1);
         const auto block_from = [&](int i) -> int { /* of this lane: of its steps from the i-th of the tile on */
                                                     const int at = first + min(i + every * lane, count - 1) * job.direction;
                                                     return i < count ? list[2 + 2 * (at >= count ? at - count : at)] : 0;

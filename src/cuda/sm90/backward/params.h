@@ -1,6 +1,8 @@
 /* The Hopper backward: its parameters and variants, in plain C for the host and in CUDA for the kernels.
  *
- * A run is three launches, or four where tiles are split, one after the other:
+ * A run is three launches, and up to three more, one after the other:
+ *   list     under a block mask: the lists of its tiles
+ *   deal     narrow, where the host does not know how long tiles are: their timetable
  *   begin    for each query the logarithm of its sum and its delta, dO times O; for each block of queries the turns of the
  *            tiles that add to it, by the timetable, and a zero where they are counted
  *   main     a CTA holds a tile of keys and sweeps the queries of all heads that share them: dK, dV
@@ -11,8 +13,8 @@
  * The heads that share keys, and the blocks of queries of each, may be split into parts (weft_schedule.split): each part
  * has tiles of its own, so that a problem with few tiles has enough of them for all SMs. The general form also takes every
  * band over sequences: windows, chunks, prefixes, padding, used lengths, packed batches; tree masks and block masks, whose
- * lists are transposed in the first launch; and softcap, ALiBi slopes and sinks, whose gradient begins in the first launch
- * and ends in the last. The full form takes all that but tree masks and block masks, and also a dense bias and dropout.
+ * lists are transposed; and softcap, ALiBi slopes and sinks, whose gradient begins in `begin` and ends in `end`. The full
+ * form takes all that but tree masks and block masks, and also a dense bias and dropout.
  * Rows that do not count may hold anything: they are not read, or are zeros before they meet others.
  *
  * Each block of queries has its adds to sums in a fixed order, one tile of keys after the other, so that the bits are the
@@ -45,14 +47,13 @@ typedef struct weft_hopper_backward_full {
     float kept;             /* what weights are multiplied by that are not dropped; 1 where none is */
     uint32_t dropout_limit; /* a weight is dropped where its word is below; 0: none is */
     uint64_t dropout_seed;
-    float *grad_bias; /* (batch, heads, seq, kv_seq), or null: zeros in the first launch, pairs that are seen in `main`;
+    float *grad_bias; /* (batch, heads, seq, kv_seq), or null: zeros in `begin`, pairs that are seen in `main`;
                          wide: in `end` */
 } weft_hopper_backward_full;
 
-/* General: a block mask, whose lists are of blocks of queries, as lists of steps of each tile. They are made by `begin`,
- * for each batch, and for each head where heads have masks of their own. A list is in the order of its steps, as many words
- * for each as are said below, and so many in front of them: the count of its steps, and the number of the one that a tile
- * which goes up begins with. */
+/* General: a block mask, whose lists are of blocks of queries, as lists of steps of each tile. They are made by `list`, for
+ * each batch, and for each head where heads have masks of their own. A list is in the order of its steps, as many words for
+ * each as are said below, and so many in front of them, of which the first is the count of its steps. */
 typedef struct weft_hopper_backward_lists {
     int32_t heads;    /* that have masks of their own, 1: all have the same */
     int32_t *main;    /* (batch, heads, tiles, 1 + blocks, 2), or null: a block of queries; its block's bits */
@@ -60,12 +61,48 @@ typedef struct weft_hopper_backward_lists {
                          its block's bits for the first 64 queries of the tile, and for the others */
 } weft_hopper_backward_lists;
 
+/* The steps of a tile of a batch, whatever its head. */
+typedef struct weft_hopper_backward_span {
+    int32_t begin;
+    int32_t steps; /* below 0: the tile has no key, and nobody visits it */
+} weft_hopper_backward_span;
+
+/* Narrow: where the host does not know how long tiles are, `deal` makes what weft_walk has of a timetable and an order. It
+ * is one CTA. Under a block mask a tile's coming has the number of the step in its lists that it begins with as `first`,
+ * and when it begins as `at`: see backward_coming_listed(). */
+typedef struct weft_hopper_backward_dealing {
+    weft_coming *comings; /* of each tile that has keys; null: there is no such launch */
+    uint32_t *next;       /* (positions) */
+    uint32_t *table;      /* (positions): of each section the longest tiles first; behind all, tiles without keys */
+    weft_hopper_backward_span *spans; /* (batch, tiles of a head) */
+} weft_hopper_backward_dealing;
+
+/* What `deal` takes, at most. */
+enum {
+    WEFT_HOPPER_BACKWARD_DEALT = 1 << 15,       /* positions, whose times are in shared memory */
+    WEFT_HOPPER_BACKWARD_DEALT_WORKERS = 256,   /* two threads for each */
+    WEFT_HOPPER_BACKWARD_DEALT_TIME = 1 << 29,  /* steps of all positions together */
+    WEFT_HOPPER_BACKWARD_DEALT_SORTED = 1 << 13 /* positions that are sorted at a time */
+};
+
+/* What it takes a tile to begin and to end, in steps; and steps from where a tile is to where its neighbour is, which began
+ * at the same time: with places for two dQ they hardly wait for each other. */
+enum { WEFT_HOPPER_BACKWARD_BESIDE = 2, WEFT_HOPPER_BACKWARD_APART = 3 };
+
+enum { WEFT_HOPPER_BACKWARD_DEAL_THREADS = 2 * WEFT_HOPPER_BACKWARD_DEALT_WORKERS };
+enum { WEFT_HOPPER_BACKWARD_DEAL_BYTES = 4 * WEFT_HOPPER_BACKWARD_DEALT + 8 * WEFT_HOPPER_BACKWARD_DEALT_SORTED };
+
+/* The image and the entry points of both, which all variants share. */
+#define WEFT_HOPPER_BACKWARD_DEAL_MODULE "hopper_backward_deal_sm90a"
+#define WEFT_HOPPER_BACKWARD_LIST        "attention_backward__hopper_list"
+#define WEFT_HOPPER_BACKWARD_DEAL        "attention_backward__hopper_deal"
+
 /* In place of bits, which are a number of weft_pairs.block_bits: the block is full; or it is not listed. */
 enum { WEFT_HOPPER_BACKWARD_NO_BITS = -1, WEFT_HOPPER_BACKWARD_NOT_LISTED = -2 };
 
 /* Passed by value to all of them. Launch `begin` and `end` with a CTA for each block of queries of each head, `main` as the
  * walk says: a CTA for each position under grid dispatch, else walk.workers, all of which run at once where tiles wait for
- * others that begin with them. `join` takes any number of CTAs. */
+ * others that begin with them. `list` and `join` take any number of CTAs, `deal` one. */
 typedef struct weft_hopper_backward_params {
     weft_tensor_map q, grad_o; /* (head_dim, seq, heads, batch), in boxes of 64 columns x a step's queries, swizzled */
     weft_tensor_map k, v;      /* the same with kv_seq and kv_heads, in boxes of a tile's keys; v, grad_o: head_dim_v */
@@ -91,10 +128,11 @@ typedef struct weft_hopper_backward_params {
     uint64_t *counter;         /* dynamic dispatch and workers by side, 0 before the launch */
     const uint8_t *side_of_sm; /* the side of the L2 that each SM is on, for workers by side; else null */
     weft_walk walk;            /* tiles of keys, steps of queries: one slice; general: a band, see weft_reach. Its timetable
-                                  is for the adds to sums */
+                                  is for the adds to sums; `list` and `deal`, which come before, find none */
     weft_hopper_backward_scores scores;
     weft_hopper_backward_full full;
     weft_hopper_backward_lists lists;
+    weft_hopper_backward_dealing dealing;
 } weft_hopper_backward_params;
 
 /* What a variant takes. */

@@ -81,92 +81,6 @@ static __device__ __forceinline__ void backward_sink(const weft_hopper_backward_
     }
 }
 
-/* Pairs: what a head's block mask has of a block's queries and a tile's keys: a number of its bits, or that it has none, or
- * that it does not list them. */
-static __device__ __forceinline__ int32_t backward_listed(const weft_hopper_backward_params &p, int batch, int head,
-                                                          int64_t row, int64_t key) {
-    const weft_blocks &blocks = p.walk.reach.blocks;
-    const int64_t entry = weft_blocks_entry(&blocks, batch, head, row, key);
-    return entry < 0 ? WEFT_HOPPER_BACKWARD_NOT_LISTED
-                     : max(blocks.pairs.block_bits_at[entry], (int32_t)WEFT_HOPPER_BACKWARD_NO_BITS);
-}
-
-/* Pairs: makes a list of those numbers from begin to end - 1 that `find` finds, with the words that it adds to them; a tile
- * that goes up begins at `first`. All threads of the CTA. */
-template <int WORDS, class FIND>
-static __device__ __forceinline__ void backward_make_list(int32_t *list, int begin, int end, int first, FIND find) {
-    constexpr int warps = WEFT_HOPPER_BACKWARD_QUERY_THREADS / 32;
-    static __shared__ uint32_t found[warps], before[warps]; /* a bit for each thread; before: of numbers below `first` */
-    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    int count = 0, start = 0;
-    for (; begin < end; begin += WEFT_HOPPER_BACKWARD_QUERY_THREADS) {
-        const int number = begin + (int)threadIdx.x;
-        int32_t entry[WORDS] = {number};
-        const bool has = number < end && find(number, entry);
-        const uint32_t mine = __ballot_sync(0xffffffffu, has), low = __ballot_sync(0xffffffffu, has && number < first);
-        int place = count + __popc(mine & ((1u << lane) - 1));
-        __syncthreads(); /* nobody reads the last ones any more */
-        if (lane == 0) {
-            found[warp] = mine;
-            before[warp] = low;
-        }
-        __syncthreads();
-        for (int i = 0; i < warps; i++) {
-            place += i < warp ? __popc(found[i]) : 0;
-            count += __popc(found[i]);
-            start += __popc(before[i]);
-        }
-        for (int i = 0; has && i < WORDS; i++) {
-            list[(1 + place) * WORDS + i] = entry[i];
-        }
-    }
-    if (threadIdx.x == 0) {
-        list[0] = count;
-        list[1] = start < count ? start : 0;
-    }
-}
-
-/* Pairs: transposes the lists of a block mask, one tile of keys after the other. Wide, also makes those of the last
- * launch's tiles of queries, which are two blocks of them each: a list has what one of the two has. batches: how many there
- * are. */
-template <class S>
-static __device__ __forceinline__ void backward_make_lists(const weft_hopper_backward_params &p, int batches) {
-    const int heads = p.lists.heads, tiles = (int)p.walk.cols, lines = batches * heads;
-    for (int64_t i = blockIdx.x; i < (int64_t)lines * tiles; i += gridDim.x) {
-        const int tile = (int)(i % tiles), head = (int)(i / tiles) % heads, batch = (int)(i / tiles) / heads;
-        weft_visit visit = {};
-        visit.tile = weft_tile_at(batch, 0, tile);
-        visit.direction = 1;
-        weft_visit_range_of(&p.walk, &visit, 0, WEFT_REACH_BAND);
-        weft_visit_shift(&p.walk, &visit);
-        backward_make_list<2>(backward_list(p, batch, head, tile), (int)visit.wrap, (int)(visit.wrap + visit.steps),
-                              (int)visit.first, [&](int block, int32_t(&entry)[2]) {
-                                  entry[1] =
-                                      backward_listed(p, batch, head, (int64_t)block * S::queries, (int64_t)tile * S::keys);
-                                  return entry[1] != WEFT_HOPPER_BACKWARD_NOT_LISTED;
-                              });
-    }
-    const int q_tiles = (p.blocks + 1) / 2;
-    for (int64_t i = blockIdx.x; S::wide && i < (int64_t)lines * q_tiles; i += gridDim.x) {
-        const int tile = (int)(i % q_tiles), head = (int)(i / q_tiles) % heads, batch = (int)(i / q_tiles) / heads;
-        const int64_t row = (int64_t)tile * WEFT_HOPPER_BACKWARD_DQ_QUERIES;
-        const weft_rows queries = {row, weft_smaller(row + WEFT_HOPPER_BACKWARD_DQ_QUERIES, p.seq)};
-        const weft_rows blocks = weft_turns_reached(&p.walk.reach, batch, queries);
-        backward_make_list<3>(backward_queries_list(p, batch, head, tile), (int)blocks.begin, (int)blocks.end, 0,
-                              [&](int block, int32_t(&entry)[3]) {
-                                  bool any = false;
-                                  for (int half = 0; half < 2; half++) {
-                                      const int64_t first = row + half * S::queries;
-                                      entry[1 + half] =
-                                          first < p.seq ? backward_listed(p, batch, head, first, (int64_t)block * S::keys)
-                                                        : WEFT_HOPPER_BACKWARD_NOT_LISTED;
-                                      any |= entry[1 + half] != WEFT_HOPPER_BACKWARD_NOT_LISTED;
-                                  }
-                                  return any;
-                              });
-    }
-}
-
 /* Whether a tile of keys reaches the block of this CTA. */
 template <class S>
 static __device__ __forceinline__ bool backward_reaches(const weft_hopper_backward_params &p, const backward_place &at,
@@ -176,12 +90,6 @@ static __device__ __forceinline__ bool backward_reaches(const weft_hopper_backwa
         weft_rows cols = weft_turns_next(&p.walk.reach, at.batch, at.block, &sequence);
         while (cols.begin < cols.end && !(tile >= cols.begin && tile < cols.end)) {
             cols = weft_turns_next(&p.walk.reach, at.batch, at.block, &sequence);
-        }
-        if constexpr (S::pairs) {
-            if (p.lists.main && cols.begin < cols.end) {
-                return backward_listed(p, at.batch, at.head, (int64_t)at.block * S::queries, (int64_t)tile * S::keys) !=
-                       WEFT_HOPPER_BACKWARD_NOT_LISTED;
-            }
         }
         return cols.begin < cols.end;
     } else {
@@ -212,20 +120,56 @@ static __device__ __forceinline__ int64_t backward_line(const weft_hopper_backwa
     return at.batch * p.walk.order.grid.rows + row;
 }
 
+/* Pairs: when a tile comes by the block of this CTA, under a block mask; the largest number: it does not. */
+static __device__ __forceinline__ int32_t backward_coming_listed(const weft_hopper_backward_params &p,
+                                                                 const backward_place &at, int tile) {
+    const int32_t *list = backward_list(p, at.batch, at.head, tile);
+    const int count = list[0], member = at.head % p.group;
+    int low = 0, high = count;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (list[2 + 2 * middle] < at.block) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (low == count || list[2 + 2 * low] != at.block) {
+        return INT32_MAX;
+    }
+    const int64_t line = at.batch * p.walk.order.grid.rows + at.head / p.group;
+    const weft_coming coming = p.walk.comings[line * p.walk.cols + tile];
+    int32_t time = coming.at;
+    if (coming.direction > 0) { /* else it was not dealt, and comes by all at the same time */
+        for (int i = 0; i < member; i++) {
+            time += backward_list(p, at.batch, at.head - member + i, tile)[0];
+        }
+        const int first = coming.first % count;
+        time += low - first + (low < first ? count : 0);
+    }
+    return time;
+}
+
+/* When a tile comes by the block of this CTA, by the timetable; the largest number: it does not. */
+template <class S>
+static __device__ __forceinline__ int32_t backward_coming(const weft_hopper_backward_params &p, const backward_place &at,
+                                                          int tile) {
+    if (backward_is_listed<S>(p)) {
+        return backward_coming_listed(p, at, tile);
+    }
+    return backward_reaches<S>(p, at, tile)
+               ? weft_coming_at(&p.walk.comings[backward_line<S>(p, at, tile) * p.walk.cols + tile], at.head % p.group,
+                                at.block)
+               : INT32_MAX;
+}
+
 /* The turns of the tiles that add to the block of this CTA: weft_turn_at(), a tile for each thread. */
 template <class S>
 static __device__ __forceinline__ void backward_number(const weft_hopper_backward_params &p, const backward_place &at) {
     constexpr int threads = WEFT_HOPPER_BACKWARD_QUERY_THREADS;
     static __shared__ int32_t comings[threads]; /* of some tiles */
     const int tiles = (int)p.walk.cols, thread = (int)threadIdx.x;
-    const auto coming =
-        [&](int tile) -> int32_t { /* the largest number: it does not come */
-                                   return tile < tiles && backward_reaches<S>(p, at, tile)
-                                              ? weft_coming_at(
-                                                    &p.walk.comings[backward_line<S>(p, at, tile) * tiles + tile],
-                                                    at.head % p.group, at.block)
-                                              : INT32_MAX;
-    };
+    const auto coming = [&](int tile) -> int32_t { return tile < tiles ? backward_coming<S>(p, at, tile) : INT32_MAX; };
     for (int mine = thread; mine - thread < tiles; mine += threads) {
         const int32_t me = coming(mine);
         uint32_t before = 0;
@@ -282,11 +226,6 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
     }
     if constexpr (S::general && !S::wide) { /* it has no registers for O and dO beside */
         backward_number<S>(p, at);
-    }
-    if constexpr (S::pairs) {
-        if (p.lists.main) {
-            backward_make_lists<S>(p, (int)gridDim.x / (p.heads * p.blocks));
-        }
     }
     constexpr int some =
         S::queries / rows < 4 ? S::queries / rows : 4; /* rows of a thread whose O and dO are asked for at a time */

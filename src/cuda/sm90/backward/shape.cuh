@@ -89,7 +89,8 @@ struct backward_job {
     int32_t first_head;            /* of queries */
     int32_t number, key;           /* the tile's, and its first key */
     int32_t steps;                 /* blocks of queries, for each head, perhaps none; under a block mask: for all heads */
-    int32_t first;                 /* of them, in the order of visiting; behind `edge` comes `wrap` */
+    int32_t first;                 /* of them, in the order of visiting; behind `edge` comes `wrap`. Under a block mask: the
+                                      number of it in the list, modulo what it has */
     int32_t edge, wrap, direction; /* see weft_visit */
     int32_t full_begin, full_end;  /* blocks full_begin .. full_end - 1 need no mask */
 };
@@ -267,7 +268,7 @@ struct backward_listed_course : backward_course {
             list = backward_list(p, job.batch, job.first_head + head, job.number);
             count = head_left = list[0];
             if (count > 0) {
-                at = job.direction < 0 ? count - 1 : list[1];
+                at = job.direction < 0 ? count - 1 : job.first % count;
                 read();
                 return;
             }
