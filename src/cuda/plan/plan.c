@@ -312,9 +312,10 @@ static weft_status place_memory(weft_plan *plan, int64_t cluster, weft_message *
     if (status == WEFT_OK && plan->kept) {
         status = weft_cuda_place_lengths(plan, message);
     }
-    if (status == WEFT_OK && takes_turns(plan)) {
-        c->together = is_dealt(plan);
-        status = c->together ? WEFT_OK : place_timetable(plan, message);
+    const int dealt = is_dealt(plan); /* then the workspace has the timetable */
+    c->together = dealt;
+    if (status == WEFT_OK && takes_turns(plan) && !dealt) {
+        status = place_timetable(plan, message);
     }
     if (status == WEFT_OK && wants_sides(plan)) {
         status = weft_cuda_side_table(c->driver, &c->device, &c->side_of_sm, message);
@@ -324,7 +325,7 @@ static weft_status place_memory(weft_plan *plan, int64_t cluster, weft_message *
         c->side_grid = all > c->main->grid && all <= INT32_MAX ? (uint32_t)(all / cluster * cluster) : c->main->grid;
     }
     c->paces = c->family->paces && c->family->paces(plan);
-    const int takes_tickets = plan->schedule.dispatch == WEFT_DISPATCH_DYNAMIC && !c->main->walk.next && !is_dealt(plan);
+    const int takes_tickets = plan->schedule.dispatch == WEFT_DISPATCH_DYNAMIC && !c->main->walk.next && !dealt;
     if (status == WEFT_OK && (takes_tickets || c->side_of_sm || c->paces)) {
         status = weft_tickets_new(c->driver, &c->tickets, message);
     }

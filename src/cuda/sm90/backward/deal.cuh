@@ -69,7 +69,7 @@ static __device__ __forceinline__ void backward_sort(uint64_t *keys, int count) 
         for (int apart = run / 2; apart > 0; apart /= 2) {
             __syncthreads();
             for (int i = (int)threadIdx.x; i < count / 2; i += WEFT_HOPPER_BACKWARD_DEAL_THREADS) {
-                const int low = i / apart * apart * 2 + i % apart, high = low + apart;
+                const int low = 2 * i - (i & (apart - 1)), high = low + apart;
                 const uint64_t a = keys[low], b = keys[high];
                 if ((a > b) == ((low & run) == 0)) {
                     keys[low] = b;

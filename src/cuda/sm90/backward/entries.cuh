@@ -1,6 +1,6 @@
 /* What the rows of variants.def are in a module of kernels: entry points, four for each. Modules are made by
- * cmake/kernels.cmake of this file and of the rows that name them. `begin` of general forms makes lists for block masks,
- * for which it needs more registers. */
+ * cmake/kernels.cmake of this file and of the rows that name them. `begin` of general forms reads lists of block masks, for
+ * which it needs more registers. */
 #include "cuda/sm90/backward/kernel.cuh"
 
 #define WEFT_HOPPER_BACKWARD(symbol, module, DTYPE, depth, depth_v, keys, queries, form)                                   \

@@ -195,7 +195,8 @@ static int is_dealt(const weft_plan *plan, const weft_cuda_device *device, const
         return 0;
     }
     const int64_t split = split_for(plan, device, v), tiles = p->batch * p->kv_heads * cols_of(p, v);
-    const int64_t steps = p->heads / p->kv_heads * weft_ceil_divide(p->seq, v->queries) + 8; /* of all parts of a tile */
+    const int64_t steps = p->heads / p->kv_heads * weft_ceil_divide(p->seq, v->queries) +
+                          WEFT_HOPPER_BACKWARD_BESIDE * split; /* of all parts of a tile */
     return device->multiprocessors <= WEFT_HOPPER_BACKWARD_DEALT_WORKERS &&
            s->workers <= WEFT_HOPPER_BACKWARD_DEALT_WORKERS && tiles <= WEFT_HOPPER_BACKWARD_DEALT / split &&
            steps <= WEFT_HOPPER_BACKWARD_DEALT_TIME / tiles;
@@ -307,7 +308,7 @@ typedef struct weft_backward_rooms {
     size_t sinks;   /* of each block what it adds to the gradient of a sink; plain: none */
     size_t lists;   /* under a block mask: of each tile; and of each tile of the last launch, where it has some */
     size_t queries_lists;
-    size_t comings, positions, spans; /* where a launch deals: of the first and the last as many as there are words */
+    size_t comings, positions, spans; /* where a launch deals; the first and the last in words */
     size_t turns;                     /* of each tile at each block, half as large; wide: none */
 } weft_backward_rooms;
 
