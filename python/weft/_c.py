@@ -78,7 +78,7 @@ STRUCTURES = {
         "Strides q_strides k_strides v_strides o_strides; int64 left right chunk prefix head_dim_v; double softcap dropout; "
         "int32 extras bias_type; Strides bias_strides; int64 bias_key_stride alibi_stride sequences; Lengths lengths; "
         "int64 block_rows block_columns block_batch_stride block_head_stride block_entries block_bitmaps; Pairs pairs; "
-        "KvCache cache"
+        "KvCache cache; Strides qv_strides"
     ),
     "Gemm": (
         f"{_HEAD} int64 m n k; int dtype c_dtype a_major b_major c_major; int64 lda ldb ldc; double alpha beta; "
@@ -87,7 +87,7 @@ STRUCTURES = {
     "Combine": f"{_HEAD} int64 parts batch heads seq head_dim; int dtype o_dtype layout; Strides part_strides o_strides",
     "AttentionData": (
         f"{_HEAD} void* q k v o lse sinks alibi bias max; Lengths lengths; uint64 dropout_seed; Pairs pairs; "
-        "KvCacheData cache; void* workspace"
+        "KvCacheData cache; void* workspace qv"
     ),
     "AttentionGradients": (
         f"{_HEAD} void* q k v grad_o grad_q grad_k grad_v o lse sinks alibi bias grad_sinks; Lengths lengths; uint64 dropout_seed; "

@@ -88,7 +88,7 @@ static weft_status check_lengths(const weft_attention *p, const weft_lengths *l,
 }
 
 weft_status weft_attention_resolve_lengths(weft_attention *p, weft_message *message) {
-    const int32_t known = LENGTHS | WEFT_SINKS | WEFT_ALIBI | WEFT_BIAS | WEFT_MAX | WEFT_BLOCKS | WEFT_TREE;
+    const int32_t known = LENGTHS | WEFT_SINKS | WEFT_ALIBI | WEFT_BIAS | WEFT_MAX | WEFT_BLOCKS | WEFT_TREE | WEFT_QV;
     if (p->extras & ~known) {
         return weft_fail(message, WEFT_INVALID, "extras %d has bits that are no weft_attention_extras", (int)p->extras);
     }

@@ -95,7 +95,7 @@ static void add_scores(const weft_attention *p, char *text, size_t size) {
     static const struct {
         int32_t bit;
         const char *name;
-    } extras[] = {{WEFT_SINKS, "sinks"}, {WEFT_ALIBI, "alibi"}, {WEFT_BIAS, "bias"}};
+    } extras[] = {{WEFT_SINKS, "sinks"}, {WEFT_ALIBI, "alibi"}, {WEFT_BIAS, "bias"}, {WEFT_QV, "qv"}};
     if (p->softcap > 0) {
         add(text, size, ", softcap %g", p->softcap);
     }
@@ -178,7 +178,7 @@ static void add_features(const weft_attention *p, const int64_t *n, char *text, 
     if (p->cache.page > 0) {
         add(text, size, ", pages of %" PRId64, n[12]);
     }
-    for (int32_t bit = WEFT_HAS_SOFTCAP; bit <= WEFT_HAS_ROTARY; bit *= bit == WEFT_HAS_DROPOUT ? 32 : 2) { /* no dims */
+    for (int32_t bit = WEFT_HAS_SOFTCAP; bit <= WEFT_HAS_QV; bit *= bit == WEFT_HAS_DROPOUT ? 32 : 2) { /* no dims */
         const char *name = n[8] & ~WEFT_HAS_PAGES & bit ? weft_attention_lacks(p, ~bit) : NULL;
         if (name) {
             add(text, size, ", %s", name);
