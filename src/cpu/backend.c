@@ -48,10 +48,6 @@ static weft_status run_attention(const weft_plan *plan, const void *data, weft_m
     weft_plan own = *plan;
     weft_attention_data with = *d;
     void *memory = NULL;
-    const char *lacks = weft_attention_lacks(&own.attention, ~WEFT_HAS_QV);
-    if (lacks) {
-        return weft_fail(message, WEFT_UNSUPPORTED, "the CPU has no %s", lacks);
-    }
     weft_status status = take_lengths(&own, &d->lengths, &d->pairs, message);
     status = status ? status : weft_attention_take_cache(&own.attention, &d->cache, message);
     own.walk.reach.sequences.new_starts = own.attention.cache.new_starts;

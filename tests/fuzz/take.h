@@ -180,6 +180,7 @@ static inline weft_attention take_attention(input *in) {
     if (take(in) % 3 == 2) {
         take_cache(in, &p);
     }
+    p.qv_strides = take_strides(in);
     return p;
 }
 
