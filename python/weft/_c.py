@@ -20,7 +20,7 @@ ATTENTION, ATTENTION_BACKWARD, GEMM, COMBINE = 1, 2, 3, 4  # enum weft_operation
 MOST_PARTS = 16  # WEFT_MOST_PARTS
 EXTRAS = {  # enum weft_attention_extras, by the fields of an attention's data
     "sinks": 1, "alibi": 2, "bias": 4, "q_starts": 8, "q_used": 16, "kv_used": 32, "kv_pad": 64, "kv_starts": 128, "max": 256,
-    "block_starts": 512, "tree": 1024,
+    "block_starts": 512, "tree": 1024, "qv": 2048,
 }  # fmt: skip
 BIAS_DTYPE, BIAS_FP32, BIAS_BOOL = 0, 1, 2  # enum weft_bias_type
 CPU, CUDA = 0, 1  # enum weft_device_kind
