@@ -15,8 +15,8 @@ typedef struct cache_case {
     int32_t q_starts[MOST_SEQUENCES + 1], kv_starts[MOST_SEQUENCES + 1], new_starts[MOST_SEQUENCES + 1];
     int32_t used[MOST_SEQUENCES], pad[MOST_SEQUENCES], positions[MOST_SEQUENCES];
     int32_t *table;
-    void *q, *kv, *v_own, *k_new, *v_new, *cos, *sin; /* kv: K, or K and V in one tensor */
-    void *kv_before, *v_before;                       /* copies */
+    void *q, *qv, *kv, *v_own, *k_new, *v_new, *cos, *sin; /* kv: K, or K and V in one tensor */
+    void *kv_before, *v_before;                            /* copies */
     size_t kv_bytes, v_bytes;
     float *sinks, *alibi;
 } cache_case;
@@ -95,6 +95,7 @@ static inline void draw_cache_shape(uint64_t *random, int round, weft_attention 
     p->layout = (weft_layout)random_between(random, 0, 1);
     p->softcap = random_between(random, 0, 3) ? 0 : 2;
     p->extras = (random_between(random, 0, 3) ? 0 : WEFT_SINKS) | (random_between(random, 0, 3) ? 0 : WEFT_ALIBI);
+    p->extras |= random_between(random, 0, 3) ? 0 : WEFT_QV;
     p->cache.rotary_dim = random_between(random, 0, 1) ? 0 : 2 * random_between(random, 1, p->head_dim / 2);
     p->cache.rotary_rows = p->cache.rotary_dim ? random_between(random, 1, 170) : 0;
     p->cache.rotary_interleaved = p->cache.rotary_dim ? (int32_t)random_between(random, 0, 1) : 0;
@@ -176,17 +177,18 @@ static inline void draw_table(uint64_t *random, cache_case *c) {
     free(order);
 }
 
-/* Strides of K and V: none, with gaps, or both in one tensor whose rows are K's and then V's. Returns whether in one. */
+/* Strides of K and V: none, with gaps, or both in one tensor whose rows are K's and then V's, or V's and then K's. */
+enum { APART, K_AND_V, V_AND_K };
 static inline int draw_strides(uint64_t *random, weft_attention *p) {
-    const int kind = (int)random_between(random, 0, 2);
+    const int kind = (int)random_between(random, 0, 3);
     const int64_t rows = p->cache.page ? p->cache.page : p->kv_seq, dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
     if (kind == 1) {
         p->k_strides = padded_strides(p->layout, rows, p->kv_heads, p->head_dim, 3);
         p->v_strides = padded_strides(p->layout, rows, p->kv_heads, dim_v, 1);
-    } else if (kind == 2) {
+    } else if (kind >= 2) {
         p->k_strides = p->v_strides = padded_strides(p->layout, rows, p->kv_heads, p->head_dim + dim_v, 0);
     }
-    return kind == 2;
+    return kind == 2 ? K_AND_V : kind == 3 ? V_AND_K : APART;
 }
 
 static inline void *case_copy(const void *data, size_t bytes) {
@@ -199,17 +201,17 @@ static inline void *case_copy(const void *data, size_t bytes) {
 static inline void fill_cache(uint64_t *random, cache_case *c, int in_one) {
     const weft_attention *p = &c->p;
     const size_t bytes = weft_dtype_bytes(p->dtype);
-    c->kv_bytes = (c->size.k + (in_one ? (size_t)p->head_dim_v : 0)) * bytes;
-    c->v_bytes = in_one ? 0 : c->size.v * bytes;
+    c->kv_bytes = (c->size.k + (in_one != APART ? (size_t)p->head_dim_v : 0)) * bytes;
+    c->v_bytes = in_one != APART ? 0 : c->size.v * bytes;
     c->kv = guarded_new(c->kv_bytes);
     c->v_own = guarded_new(c->v_bytes);
-    c->data.k = c->kv;
-    c->data.v = in_one ? (char *)c->kv + (size_t)p->head_dim * bytes : c->v_own;
+    c->data.k = (char *)c->kv + (in_one == V_AND_K ? (size_t)p->head_dim_v * bytes : 0);
+    c->data.v = in_one == APART ? c->v_own : in_one == V_AND_K ? c->kv : (char *)c->kv + (size_t)p->head_dim * bytes;
     for (int64_t s = 0; s < c->sequences; s++) { /* all else is NaN */
         for (int64_t key = c->pad[s]; key < c->used[s]; key++) {
             for (int64_t head = 0; head < p->kv_heads; head++) {
                 for (int64_t d = 0; d < p->head_dim; d++) {
-                    weft_ref_store(p->dtype, c->kv, case_row(c, &p->k_strides, s, key, head) + (size_t)d,
+                    weft_ref_store(p->dtype, (void *)c->data.k, case_row(c, &p->k_strides, s, key, head) + (size_t)d,
                                    random_even(random));
                 }
                 for (int64_t d = 0; d < p->head_dim_v; d++) {
@@ -254,6 +256,7 @@ static inline void fill_case(uint64_t *random, cache_case *c) {
     const weft_attention *p = &c->p;
     c->size = weft_attention_sizes(p);
     c->q = random_buffer(random, p->dtype, c->size.q);
+    c->qv = random_buffer(random, p->dtype, c->size.qv);
     const size_t rows = (size_t)(p->batch * p->cache.append * p->kv_heads);
     c->k_new = random_buffer(random, p->dtype, rows * (size_t)p->head_dim);
     c->v_new = random_buffer(random, p->dtype, rows * (size_t)p->head_dim_v);
@@ -263,6 +266,7 @@ static inline void fill_case(uint64_t *random, cache_case *c) {
         c->alibi[i] = fabsf(c->alibi[i]) * 0.1f;
     }
     c->data.q = c->q;
+    c->data.qv = p->extras & WEFT_QV ? c->qv : NULL;
     c->data.o = guarded_new(c->size.o * weft_dtype_bytes(p->dtype));
     c->data.lse = guarded_new(c->size.lse * sizeof(float));
     c->data.sinks = p->extras & WEFT_SINKS ? c->sinks : NULL;
@@ -285,8 +289,8 @@ static inline void case_new_random(uint64_t *random, int round, cache_case *c) {
 }
 
 static inline void case_free(cache_case *c) {
-    void *guarded[] = {c->q,   c->kv,    c->v_own, c->k_new,  c->v_new,   c->cos,
-                       c->sin, c->sinks, c->alibi, c->data.o, c->data.lse};
+    void *guarded[] = {c->q,   c->qv,  c->kv,    c->v_own, c->k_new,  c->v_new,
+                       c->cos, c->sin, c->sinks, c->alibi, c->data.o, c->data.lse};
     for (size_t i = 0; i < sizeof guarded / sizeof *guarded; i++) {
         guarded_free(guarded[i]);
     }
@@ -313,7 +317,8 @@ static inline void case_key(const cache_case *c, int64_t s, int64_t key, int64_t
     case_rotate(c, of_v ? c->v_new : c->k_new, at, count, of_v ? -1 : from + i, row);
 }
 
-/* Sequence s as an attention of its own, whose tensors are the caller's to free by tensors_free(). */
+/* Sequence s as an attention of its own, whose tensors are the caller's to free by tensors_free(). With qv, its rows of Q
+ * are those of q and qv, and its keys those of K and V. */
 static inline tensors case_alone(uint64_t *random, const cache_case *c, int64_t s) {
     weft_attention p = c->p;
     const weft_attention init = WEFT_ATTENTION_INIT;
@@ -328,19 +333,27 @@ static inline tensors case_alone(uint64_t *random, const cache_case *c, int64_t 
     p.extras &= WEFT_SINKS | WEFT_ALIBI;
     p.layout = WEFT_BSHD;
     p.q_strides = p.k_strides = p.v_strides = p.o_strides = packed;
+    p.head_dim = weft_attention_score_dim(&c->p);
     tensors t = tensors_new(random, &p);
     for (int64_t i = 0; i < p.seq * p.heads; i++) {
         const int64_t query = i / p.heads, head = i % p.heads;
         const int64_t at = c->p.sequences ? c->q_starts[s] + query : query;
         const int64_t from = c->data.cache.positions ? c->positions[s] : c->used[s];
-        case_rotate(c, c->q, weft_row_index(&c->p.q_strides, c->p.sequences ? 0 : s, at, head), p.head_dim,
+        case_rotate(c, c->q, weft_row_index(&c->p.q_strides, c->p.sequences ? 0 : s, at, head), c->p.head_dim,
                     from + (c->p.mask == WEFT_MASK_NONE ? 0 : query), row);
+        if (c->p.extras & WEFT_QV) {
+            case_rotate(c, c->qv, weft_row_index(&c->p.qv_strides, c->p.sequences ? 0 : s, at, head), p.head_dim_v, -1,
+                        row + c->p.head_dim);
+        }
         for (int64_t d = 0; d < p.head_dim; d++) {
             weft_ref_store(p.dtype, t.q, (size_t)(i * p.head_dim + d), row[d]);
         }
     }
     for (int64_t i = 0; i < p.kv_seq * p.kv_heads; i++) {
         case_key(c, s, c->pad[s] + i / p.kv_heads, i % p.kv_heads, 0, row);
+        if (c->p.extras & WEFT_QV) {
+            case_key(c, s, c->pad[s] + i / p.kv_heads, i % p.kv_heads, 1, row + c->p.head_dim);
+        }
         for (int64_t d = 0; d < p.head_dim; d++) {
             weft_ref_store(p.dtype, t.k, (size_t)(i * p.head_dim + d), row[d]);
         }
@@ -401,6 +414,7 @@ static inline void check_cache(const cache_case *c) {
     const size_t bytes = weft_dtype_bytes(p->dtype);
     double row[WEFT_MAX_HEAD_DIM];
     const size_t v_at = (size_t)((const char *)c->data.v - (const char *)(c->v_bytes ? c->v_own : c->kv));
+    const size_t k_at = (size_t)((const char *)c->data.k - (const char *)c->kv);
     for (int64_t s = 0; s < c->sequences; s++) {
         for (int64_t i = 0; i < 2 * p->kv_heads * case_new(c, s); i++) {
             const int of_v = (int)(i % 2);
@@ -415,7 +429,7 @@ static inline void check_cache(const cache_case *c) {
             char *before =
                 of_v && c->v_bytes ? c->v_before : c->kv_before; /* so that what is left is what must not change */
             const char *now = of_v && c->v_bytes ? c->v_own : c->kv;
-            const size_t from = at * bytes + (of_v ? v_at : 0);
+            const size_t from = at * bytes + (of_v ? v_at : k_at);
             memcpy(before + from, now + from, (size_t)dims * bytes);
         }
     }

@@ -72,7 +72,7 @@ static inline weft_status resolve_gemm(weft_gemm *resolved, const weft_gemm *pro
 /* Zeros for a problem that does not pass its check. */
 static inline weft_attention_extents attention_sizes(const weft_attention *problem) {
     weft_attention p;
-    const weft_attention_extents none = {0, 0, 0, 0, 0};
+    const weft_attention_extents none = {0, 0, 0, 0, 0, 0};
     return resolve_attention(&p, problem, NULL) ? none : weft_attention_sizes(&p);
 }
 

@@ -114,7 +114,8 @@ typedef enum weft_attention_extras {
     WEFT_MAX = 256,       /**< data.max is written */
     WEFT_KV_STARTS = 128, /**< lengths.kv_starts, where keys are packed unlike queries; only with WEFT_STARTS */
     WEFT_BLOCKS = 512,    /**< pairs.block_starts, block_list, block_bits_at and block_bits: a block mask */
-    WEFT_TREE = 1024      /**< pairs.tree: a tree mask */
+    WEFT_TREE = 1024,     /**< pairs.tree: a tree mask */
+    WEFT_QV = 2048        /**< data.qv: queries for the values, whose products with V count as scores, too */
 } weft_attention_extras;
 
 /** What a bias is made of. */
@@ -156,6 +157,10 @@ typedef struct weft_kv_cache {
  * head h reads kv head h / (heads / kv_heads). A query that sees no key gets zeros and an LSE of -inf, or its sink where
  * there is one.
  *
+ * With WEFT_QV scores are scale * (Q K^T + QV V^T), and QV is (batch, seq, heads, head_dim_v): multi-head latent attention
+ * with the projections of keys absorbed. A cache of latent vectors then is K and V in one: K is the part that has been
+ * rotated, V the rest, and both are views of the same memory, with the same strides. Rotation leaves QV and V as they are.
+ *
  * Scores are scaled, then capped, then biased, then masked. Query i of a sequence stands at position i + offset among its
  * keys, under a bottom-right mask and under none at i + keys - queries.
  *
@@ -180,13 +185,13 @@ typedef struct weft_attention {
     weft_dtype dtype;        /**< of Q, K, V and O */
     weft_mask mask;
     int64_t offset; /**< WEFT_MASK_CAUSAL and WEFT_MASK_WINDOW: position of the first query among the keys; 0 otherwise */
-    double scale;   /**< 0: 1 / sqrt(head_dim) */
+    double scale;   /**< 0: 1 / sqrt(head_dim), with WEFT_QV 1 / sqrt(head_dim + head_dim_v) */
     weft_layout layout;
     weft_strides q_strides, k_strides, v_strides, o_strides;
     int64_t left, right; /**< windows: keys before and behind a query's own position; below 0: all. Else 0 or below */
     int64_t chunk;       /**< above 0: of what the mask shows, a query sees the keys whose position / chunk is its own */
     int64_t prefix;      /**< above 0: every query sees the first so many keys, too; not with a left edge or chunks */
-    int64_t head_dim_v;  /**< of V and O, at most WEFT_MAX_HEAD_DIM; 0: head_dim */
+    int64_t head_dim_v;  /**< of V, QV and O, at most WEFT_MAX_HEAD_DIM, with WEFT_QV less head_dim; 0: head_dim */
     double softcap;      /**< above 0: scores become softcap * tanh(score / softcap) */
     double dropout;      /**< probability that a weight counts as 0, below 1; the others are divided by 1 - dropout */
     int32_t extras;      /**< what the data has beside Q, K, V and O: weft_attention_extras */
@@ -202,6 +207,9 @@ typedef struct weft_attention {
     int64_t block_entries, block_bitmaps;          /**< of block_list and of block_bits: as many as there are, or more */
     weft_pairs pairs;                              /**< those that are known now */
     weft_kv_cache cache;
+    weft_strides qv_strides; /**< of data.qv */
+    int64_t q_most; /**< packed: queries of a sequence, at most; 0: not known. Few of them may take other kernels. On
+                         a GPU, queries beyond it of lengths that the data brings may be left out */
 } weft_attention;
 
 #define WEFT_MAX_HEAD_DIM 576
@@ -211,7 +219,7 @@ typedef struct weft_attention {
 #define WEFT_ATTENTION_INIT                                                                                                \
     {sizeof(weft_attention), WEFT_ATTENTION, 1, 1, 1, 0, 0, 0, WEFT_FP32, WEFT_MASK_NONE, 0, 0.0, WEFT_BSHD, {0, 0, 0},    \
      {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, {0, 0, 0}, 0, 0, 0, {0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, 0, \
-     {0, 0, 0, 0, 0}, {0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0, NULL}}
+     {0, 0, 0, 0, 0}, {0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0, NULL}, {0, 0, 0}, 0}
 /* clang-format on */
 
 typedef enum weft_major { WEFT_ROW_MAJOR = 0, WEFT_COL_MAJOR = 1 } weft_major;
@@ -276,9 +284,9 @@ WEFT_API size_t weft_dtype_bytes(weft_dtype dtype);
  * "kv_heads 3 does not divide heads 8". */
 WEFT_API weft_status weft_problem_check(const void *problem, weft_message *message);
 
-/** Floating-point operations by the usual count; 0 for a problem that does not pass its check. Attention: 4 batch heads seq
- * kv_seq head_dim, halved when causal, and 2.5 times that backward; GEMM: 2 batch m n k; combine: 2
- * parts batch heads seq head_dim. */
+/** Floating-point operations by the usual count; 0 for a problem that does not pass its check. Attention: 2 batch heads seq
+ * kv_seq (head_dim + head_dim_v), with WEFT_QV head_dim_v more, halved when causal, and 2.5 times that backward; GEMM: 2
+ * batch m n k; combine: 2 parts batch heads seq head_dim. */
 WEFT_API double weft_problem_flops(const void *problem);
 
 /** A buffer that a run takes. */
@@ -332,12 +340,13 @@ typedef struct weft_attention_data {
     weft_pairs pairs;      /**< as `lengths` */
     weft_kv_cache_data cache; /**< a cache's */
     void *workspace;          /**< as in weft_attention_gradients */
+    const void *qv;           /**< (batch, seq, heads, head_dim_v), of the problem's dtype */
 } weft_attention_data;
 
 /* clang-format off */
 #define WEFT_ATTENTION_DATA_INIT                                                                                           \
     {sizeof(weft_attention_data), WEFT_ATTENTION, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,                    \
-     {0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0}, {NULL, NULL, NULL, NULL, NULL, NULL, NULL}, NULL}
+     {0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0}, {NULL, NULL, NULL, NULL, NULL, NULL, NULL}, NULL, NULL}
 /* clang-format on */
 
 /** Buffers of a backward attention: dO in, dQ, dK and dV out, each laid out like the tensor it belongs to. */

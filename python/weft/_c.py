@@ -20,7 +20,7 @@ ATTENTION, ATTENTION_BACKWARD, GEMM, COMBINE = 1, 2, 3, 4  # enum weft_operation
 MOST_PARTS = 16  # WEFT_MOST_PARTS
 EXTRAS = {  # enum weft_attention_extras, by the fields of an attention's data
     "sinks": 1, "alibi": 2, "bias": 4, "q_starts": 8, "q_used": 16, "kv_used": 32, "kv_pad": 64, "kv_starts": 128, "max": 256,
-    "block_starts": 512, "tree": 1024,
+    "block_starts": 512, "tree": 1024, "qv": 2048,
 }  # fmt: skip
 BIAS_DTYPE, BIAS_FP32, BIAS_BOOL = 0, 1, 2  # enum weft_bias_type
 CPU, CUDA = 0, 1  # enum weft_device_kind
@@ -78,7 +78,7 @@ STRUCTURES = {
         "Strides q_strides k_strides v_strides o_strides; int64 left right chunk prefix head_dim_v; double softcap dropout; "
         "int32 extras bias_type; Strides bias_strides; int64 bias_key_stride alibi_stride sequences; Lengths lengths; "
         "int64 block_rows block_columns block_batch_stride block_head_stride block_entries block_bitmaps; Pairs pairs; "
-        "KvCache cache"
+        "KvCache cache; Strides qv_strides; int64 q_most"
     ),
     "Gemm": (
         f"{_HEAD} int64 m n k; int dtype c_dtype a_major b_major c_major; int64 lda ldb ldc; double alpha beta; "
@@ -87,7 +87,7 @@ STRUCTURES = {
     "Combine": f"{_HEAD} int64 parts batch heads seq head_dim; int dtype o_dtype layout; Strides part_strides o_strides",
     "AttentionData": (
         f"{_HEAD} void* q k v o lse sinks alibi bias max; Lengths lengths; uint64 dropout_seed; Pairs pairs; "
-        "KvCacheData cache; void* workspace"
+        "KvCacheData cache; void* workspace qv"
     ),
     "AttentionGradients": (
         f"{_HEAD} void* q k v grad_o grad_q grad_k grad_v o lse sinks alibi bias grad_sinks; Lengths lengths; uint64 dropout_seed; "

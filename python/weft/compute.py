@@ -219,7 +219,10 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[f
     q            (batch, seq, heads, head_dim), or (batch, heads, seq, head_dim) with layout="bhsd"
     k            (batch, kv_seq, kv_heads, head_dim) likewise; kv_heads divides heads
     v            as k, but for its head_dim, which is that of the result
-    scale        None: 1 / sqrt(head_dim)
+    qv           queries for the values, shaped like q but for their head_dim, which is that of v: scores are scale (Q K^T + QV V^T), as
+                 in multi-head latent attention with absorbed weights. Of a cache of latent vectors, v is the first part and k the
+                 rotated rest: slices of one array. Head dims are at most 576 together. There is no gradient
+    scale        None: 1 / sqrt(head_dim), with qv 1 / sqrt(head_dim of q + head_dim of v)
     return_lse   also return (batch, heads, seq) float32: the natural logarithm of each query's sum of exponentials
     return_max   also return (batch, heads, seq) float32: each query's largest score
     schedule     a weft.Schedule, a dict of its fields, or None: chosen
@@ -243,6 +246,8 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[f
     Lengths, as int32 arrays beside the others, read when the call runs; or as lists, known when the plan is made.
     lengths, kv_lengths   a packed batch: the lengths of sequences that lie one behind the other, q (total, heads, head_dim); lists
     q_starts, kv_starts   the same: where sequences begin, and the end of the last; kv_starts None: as q_starts
+    q_most                of a packed batch: the most queries of a sequence, where that is known. Few of them, as in speculative decoding,
+                          take a faster kernel on a GPU
     q_used, kv_used       of each sequence, the queries and keys that count, from its first on
     kv_pad                of each sequence, the keys at its beginning that do not count
 

@@ -12,14 +12,14 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 from . import _c, blocks, caches
 from .arrays import FLOATS, View
 from .errors import Invalid
-from .problems import SEQ_AND_HEAD, Window, lengths_to_c, mask_of, number_in, starts_of, window_of
+from .problems import SEQ_AND_HEAD, Window, lengths_to_c, mask_of, number_in, starts_of, strides_of, window_of
 from .schedules import whole
 
 LENGTHS = ("q_starts", "kv_starts", "q_used", "kv_used", "kv_pad")
-# The arrays by name, and the dtypes that each may have; of a bias, not fp16 beside bf16.
+# The arrays by name, and the dtypes that each may have; of a bias, not fp16 beside bf16; of qv that of q.
 ARRAYS: Dict[str, Tuple[str, ...]] = {
     "sinks": ("fp32",), "alibi": ("fp32",), "bias": (*FLOATS, "bool"), **dict.fromkeys(LENGTHS, ("int32",)),
-    **dict.fromkeys(blocks.ARRAYS, ("int32",)), "tree": ("int64",),
+    **dict.fromkeys(blocks.ARRAYS, ("int32",)), "tree": ("int64",), "qv": FLOATS,
 }  # fmt: skip
 
 
@@ -35,6 +35,7 @@ class Features(NamedTuple):
     known: Tuple[Tuple[str, Tuple[int, ...]], ...] = ()  # lengths by their names
     block_mask: Tuple[int, ...] = ()  # batch, heads, seq and kv_seq of the mask; queries and keys of a block
     rotary_interleaved: bool = False  # of a cache
+    q_most: int = 0  # queries of a sequence of a packed batch, at most; 0: many, or not known
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,12 +68,18 @@ def _seed(seed: Any) -> int:
     return whole("seed", seed) & (2**64 - 1)
 
 
+def _few(q_most: Optional[int]) -> int:
+    """A power of 2 up to 64 that is at least so many, so that few plans fit all numbers; 0: more, or not known."""
+    most = whole("q_most", q_most or 0)
+    return 0 if not 0 < most <= 64 else 1 << (most - 1).bit_length()
+
+
 def asked(q: Any, *, window: Any = None, chunk: Optional[int] = None, prefix: Optional[int] = None, softcap: Optional[float] = None,
           sinks: Any = None, alibi: Any = None, bias: Any = None, lengths: Any = None, kv_lengths: Any = None, q_starts: Any = None,
           kv_starts: Any = None, q_used: Any = None, kv_used: Any = None, kv_pad: Any = None, dropout: Optional[float] = None,
           seed: int = 0, block_mask: Any = None, tree: Any = None, return_max: bool = False, block_table: Any = None, append: Any = None,
           new_starts: Any = None, rotary: Any = None, rotary_interleaved: bool = False, positions: Any = None, out: Any = None,
-          **unknown: Any) -> Optional[Asked]:  # fmt: skip
+          qv: Any = None, q_most: Optional[int] = None, **unknown: Any) -> Optional[Asked]:  # fmt: skip
     """What a call of weft.attention() asks for by these arguments of it; None: nothing."""
     if unknown:
         raise TypeError(f"attention() got an unexpected keyword argument {next(iter(unknown))!r}")
@@ -85,6 +92,8 @@ def asked(q: Any, *, window: Any = None, chunk: Optional[int] = None, prefix: Op
         given.update(mask.arrays(q))
     if tree is not None:
         given["tree"] = blocks.tree_of(tree, q)
+    if qv is not None:
+        given["qv"] = qv
     known = {}
     for name, starts, values in (("lengths", "q_starts", lengths), ("kv_lengths", "kv_starts", kv_lengths)):
         if values is not None:
@@ -95,7 +104,7 @@ def asked(q: Any, *, window: Any = None, chunk: Optional[int] = None, prefix: Op
     features = Features(
         window_of(window), whole("chunk", chunk or 0), whole("prefix", prefix or 0), number_in("softcap", softcap or 0),
         number_in("dropout", dropout or 0), bool(return_max), tuple(sorted(known.items())), shape,
-        bool(rotary_interleaved) and rotary is not None,
+        bool(rotary_interleaved) and rotary is not None, _few(q_most),
     )  # fmt: skip
     cache = caches.given(block_table, append, new_starts, rotary, positions)
     if not given and not cache and out is None and features == Features():
@@ -162,6 +171,17 @@ def _block_fields(views: Mapping[str, View], numbers: Tuple[int, ...], shape: Tu
     }  # fmt: skip
 
 
+def _qv_strides(view: View, q: View, v: View, layout: str, packed: bool) -> _c.Strides:
+    shape, strides = view.shape, view.strides
+    if packed and len(shape) == 3:
+        shape, strides = (1, *shape), (0, *strides)
+    if shape != (*q.shape[:3], v.shape[3]):
+        raise Invalid(f"qv is {view.shape}, not shaped like q but with v's head_dim: {(*q.shape[4 - len(view.shape) : 3], v.shape[3])}")
+    if view.dtype != q.dtype:
+        raise Invalid(f"qv is {view.dtype} and q is {q.dtype}: give arrays of one dtype")
+    return strides_of(shape, strides, "qv", layout)
+
+
 def to_c(features: Optional[Features], views: Mapping[str, View], causal: bool, offset: Optional[int], layout: str) -> Dict[str, Any]:
     """The fields of an attention that say what it has, from the views of its arrays; Q and K are of 4 dimensions here."""
     q, (seq, head) = views["q"], SEQ_AND_HEAD[layout]
@@ -193,10 +213,13 @@ def to_c(features: Optional[Features], views: Mapping[str, View], causal: bool, 
             fields["alibi_stride"] = _alibi_stride(views[name], sequences, heads)
         elif name == "bias":
             fields.update(_bias_fields(views[name], (q.shape[0], heads, q.shape[seq], columns), q.dtype))
+        elif name == "qv":
+            fields["qv_strides"] = _qv_strides(views[name], q, views["v"], layout, packed)
     for name, values in features.known:
         if len(values) != sequences + name.endswith("starts"):
             raise Invalid(f"{name} has {len(values)} numbers for {sequences} sequences, not {sequences + name.endswith('starts')}")
     return {
         **mask_of(causal, offset, features.window, features.chunk), **fields, "prefix": features.prefix, "softcap": features.softcap,
         "dropout": features.dropout, "extras": extras, "lengths": lengths_to_c(known), "sequences": sequences if packed else 0,
+        "q_most": features.q_most if packed else 0,
     }  # fmt: skip

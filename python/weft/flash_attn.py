@@ -3,8 +3,8 @@
 Functions, arguments and results are those of flash_attn 2; what FlashAttention-3 and vLLM's build of it have beyond that are keywords.
 weft.flash_attn_3 has the order of arguments of FlashAttention-3. causal is aligned to the bottom right, and a window of (-1, -1) hides
 nothing. Tensors are on the CPU or an NVIDIA GPU, of any head dim; on the CPU also fp32. On a GPU, gradients are there for head dims up
-to 256. FP8 and `qv` are refused by name; descales are for FP8, so they change nothing of other tensors. Every result is deterministic, so
-`deterministic` changes nothing; `num_splits`, `pack_gqa`, `sm_margin` and `fa_version` tune or choose other kernels.
+to 256, and without `qv`. FP8 is refused by name; descales are for FP8, so they change nothing of other tensors. Every result is
+deterministic, so `deterministic` changes nothing; `num_splits`, `pack_gqa`, `sm_margin` and `fa_version` tune or choose other kernels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
     "flash_attn_varlen_qkvpacked_func", "flash_attn_with_kvcache", "get_scheduler_metadata",
 ]  # fmt: skip
 _MEANING = {
-    "qv": "queries for the values", "q_v": "queries for the values", "output_scale": "a quantized result", "mask_mod": "a mask by a function",
+    "output_scale": "a quantized result", "mask_mod": "a mask by a function",
     "score_mod": "scores by a function", "aux_tensors": "arguments of a function for scores or masks",
     "block_sparse_tensors": "a block mask", "dynamic_causal": "a causal mask for some sequences",
     "cp_world_size": "keys on several devices", "cp_tot_seqused_k": "keys on several devices",
@@ -114,10 +114,16 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
                     attention_chunk=0, num_splits=1, pack_gqa=None, sm_margin=0, s_aux=None):  # fmt: skip
     """Attention of q (batch, seqlen_q, heads, head_dim) over k and v (batch, seqlen_k, heads_k, head_dim), heads_k dividing heads.
 
-    alibi_slopes is (heads,) or (batch, heads), s_aux (heads,): sinks. Gives out (batch, seqlen_q, heads, head_dim of v); with
+    alibi_slopes is (heads,) or (batch, heads), s_aux (heads,): sinks. qv (batch, seqlen_q, heads, head_dim of v) are queries for the
+    values: their products with v count as scores, too, and softmax_scale is 1 / sqrt(both head dims) by default. Gives out (batch, seqlen_q, heads, head_dim of v); with
     return_attn_probs (out, softmax_lse (batch, heads, seqlen_q), S_dmask), where S_dmask is None without dropout.
     """
-    _refuse(q, k, v, qv=qv)
+    _refuse(q, k, v)
+    if qv is not None:
+        _without_probs("qv", dropout_p, False)
+        found = _over_cache(q, k, v, softmax_scale, causal, window_size, softcap, return_attn_probs, alibi=alibi_slopes, sinks=s_aux,
+                            chunk=attention_chunk, qv=qv)  # fmt: skip
+        return (*found, None) if return_attn_probs else found
     return _attention(q, k, v, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, attention_chunk, s_aux,
                       return_attn_probs)  # fmt: skip
 
@@ -162,19 +168,20 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k=None, max_seqlen_
 
     With block_table (sequences, pages of each), int32, k and v are a paged cache (pages, page, heads_k, head_dim) of any page size and
     any strides. seqused_k says how many keys each sequence has; without it, cu_seqlens_k does. The result has no gradient then.
-    `out` is the tensor that the result is written to.
+    `out` is the tensor that the result is written to. qv, which vLLM calls q_v, (total_q, heads, head_dim of v) is as in
+    flash_attn_func().
     """
-    _refuse(q, k, v, qv=qv, q_v=q_v, output_scale=output_scale, mask_mod=mask_mod, block_sparse_tensors=block_sparse_tensors,
+    qv = q_v if qv is None else qv
+    _refuse(q, k, v, output_scale=output_scale, mask_mod=mask_mod, block_sparse_tensors=block_sparse_tensors,
             aux_tensors=aux_tensors, dynamic_causal=dynamic_causal, cp_tot_seqused_k=cp_tot_seqused_k,
             cp_world_size=None if cp_world_size == 1 else cp_world_size)  # fmt: skip
-    if block_table is not None or out is not None:
-        if dropout_p or return_attn_probs:
-            raise Unsupported("weft has no dropout and no S_dmask with block_table or out")
+    if block_table is not None or out is not None or qv is not None:
+        _without_probs("block_table, out or qv", dropout_p, return_attn_probs)
         if seqused_k is None and block_table is not None:
             seqused_k = _lengths_between(cu_seqlens_k)
         return _over_cache(q, k, v, softmax_scale, causal, window_size, softcap, return_softmax_lse, alibi=alibi_slopes, sinks=s_aux,
                            chunk=attention_chunk, q_starts=cu_seqlens_q, kv_starts=None if block_table is not None else cu_seqlens_k,
-                           q_used=seqused_q, kv_used=seqused_k, block_table=block_table, out=out)  # fmt: skip
+                           q_used=seqused_q, kv_used=seqused_k, block_table=block_table, out=out, qv=qv, q_most=max_seqlen_q)  # fmt: skip
     if cu_seqlens_k is None:
         raise Invalid("cu_seqlens_k is None: only a cache with block_table goes without it")
     found = _varlen(q, k, v, (cu_seqlens_q, cu_seqlens_k), (max_seqlen_q, max_seqlen_k), dropout_p, softmax_scale, causal, window_size,
@@ -203,6 +210,11 @@ def _lengths_between(starts: Optional[Tensor]) -> Tensor:
     return starts.diff()
 
 
+def _without_probs(beside: str, dropout: float, probs: bool) -> None:
+    if dropout or probs:
+        raise Unsupported(f"weft has no dropout and no S_dmask with {beside}")
+
+
 class _WithoutGradient(torch.autograd.Function):
     """A result that has no gradient, which is said where one is asked for."""
 
@@ -212,20 +224,21 @@ class _WithoutGradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad):
-        raise Unsupported("an attention over a KV cache, or with out, has no gradient")
+        raise Unsupported("an attention over a KV cache, or with out or qv, has no gradient")
 
 
 def _over_cache(q: Tensor, k: Tensor, v: Tensor, scale: Optional[float], causal: bool, window: Any, softcap: float, return_lse: bool,
                 **options: Any) -> Any:  # fmt: skip
     """out, or (out, softmax_lse), over keys and values that are not copied, whatever their strides."""
     options = {name: x for name, x in options.items() if x is not None}
-    sinks = options.get("sinks")
-    if sinks is not None:
-        options["sinks"] = sinks.float()
+    if "sinks" in options:
+        options["sinks"] = options["sinks"].float()
+    if "qv" in options:
+        options["qv"] = row_contiguous(options["qv"])
     with torch.no_grad():
         found = compute.attention(row_contiguous(q), k, v, causal=causal, scale=scale, return_lse=return_lse,
                                   window=None if window is None else tuple(window), softcap=max(softcap or 0.0, 0.0), **options)  # fmt: skip
-    inputs = [x for x in (q, k, v) if x.requires_grad]
+    inputs = [x for x in (q, k, v, options.get("qv")) if x is not None and x.requires_grad]
     if not torch.is_grad_enabled() or not inputs:
         return found
     return (_WithoutGradient.apply(found[0], *inputs), found[1]) if return_lse else _WithoutGradient.apply(found, *inputs)
@@ -256,11 +269,13 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     cache_seqlens  an int, or (batch,) int32: keys in the cache before the call; None: all, where there is no k
     cache_batch_idx  (batch,) int32: which sequence of the cache, or which row of page_table, each of q's has
     cache_leftpad  (batch,) int32: where keys begin that count
+    qv             queries for the values, shaped like q but for their head_dim, which is that of v_cache; as in flash_attn_func(). A
+                   cache of latent vectors is both: v_cache its first part, k_cache the rotated rest
 
     Gives out (batch, seqlen_q, heads, head_dim of v), or packed as q is; with return_softmax_lse (out, softmax_lse), where
     softmax_lse is (batch, heads, seqlen_q), or packed (heads, total_q). scheduler_metadata may be what get_scheduler_metadata() gives.
     """
-    _refuse(q, k_cache, v_cache, qv=qv, score_mod=score_mod, aux_tensors=aux_tensors)
+    _refuse(q, k_cache, v_cache, score_mod=score_mod, aux_tensors=aux_tensors)
     if (k is None) != (v is None) or (rotary_cos is None) != (rotary_sin is None):
         raise Invalid("k and v come together, and so do rotary_cos and rotary_sin")
     if k is not None and cache_seqlens is None:
@@ -270,7 +285,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     table = block_table if page_table is None else page_table
     batch, shape = (q.shape[0] if cu_seqlens_q is None else cu_seqlens_q.shape[0] - 1), q.shape
     if cu_seqlens_q is None and k is not None and cu_seqlens_k_new is not None:  # then the queries are packed, too
-        q, cu_seqlens_q = q.flatten(0, 1), _equal_starts(batch, q.shape[1], q)
+        q, qv, cu_seqlens_q = q.flatten(0, 1), None if qv is None else qv.flatten(0, 1), _equal_starts(batch, q.shape[1], q)
         out = None if out is None else out.view(q.shape[0], *out.shape[2:])
     packed = cu_seqlens_q is not None
     if packed and k is not None and k.dim() == 4:
@@ -294,7 +309,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
                         kv_pad=cache_leftpad, block_table=table, append=None if k is None else (row_contiguous(k), row_contiguous(v)),
                         new_starts=None if k is None else cu_seqlens_k_new, rotary_interleaved=rotary_interleaved,
                         rotary=None if rotary_cos is None else (rotary_cos.contiguous(), rotary_sin.contiguous()),
-                        positions=None if rotary_cos is None else rotary_seqlens, out=out)  # fmt: skip
+                        positions=None if rotary_cos is None else rotary_seqlens, out=out, qv=qv,
+                        q_most=max_seqlen_q if packed else None)  # fmt: skip
     if q.shape == shape:
         return found
     o, lse = found if return_softmax_lse else (found, None)

@@ -126,6 +126,8 @@ def _attention_forward(what: _Call, *given: Any) -> Any:
     perturbed = {name for name, x in zip(what.beside, given[3:]) if x.perturbed}
     if "alibi" in perturbed:
         raise Unsupported("JAX has no gradient of alibi yet: take jax.lax.stop_gradient of it")
+    if "qv" in what.beside:
+        raise Unsupported("an attention with qv has no gradient: take jax.lax.stop_gradient of its arrays")
     values = tuple(x.value for x in given)
     o, lse, *most = _run(what._replace(wanted=("o", "lse", *what.wanted[2:])), *values)
     # What is kept holds arrays only, but its structure is known while JAX traces.
@@ -184,10 +186,10 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[f
               layout: str = "bshd", return_lse: bool = False, schedule: schedules.ScheduleLike = None,
               asked: Optional[features.Asked] = None, **options: Any) -> Any:  # fmt: skip
     """weft.attention() under jax.jit, jax.vmap and jax.grad. Shapes and options are the same, window to return_max among
-    them; sinks, alibi, bias and lengths may be traced, the others are Python values.
+    them; sinks, alibi, bias, qv and lengths may be traced, the others are Python values.
 
     Runs where JAX runs: on the CPU or an NVIDIA GPU. q, k, v, sinks and an added bias have gradients; alibi has
-    none. That of a bias takes (batch, heads, seq, kv_seq) float32 for a while, as it is summed up behind the kernel.
+    none, and neither has an attention with qv. That of a bias takes (batch, heads, seq, kv_seq) float32 for a while, as it is summed up behind the kernel.
     """
     problems.number_of("layout", layout, problems.LAYOUTS)
     numbers, beside, extra, seed = _asked(q, features.asked(q, **options) if options else asked)

@@ -129,6 +129,7 @@ class Attention(Problem):
     head_dim_v of V and O; None: head_dim
     page, append, kv_used  a KV cache: keys of a page (0: no pages), new keys of each sequence (packed: of all), keys that each
                has before; kv_seq is then the most keys of a sequence. To plan and to simulate
+    qv         queries for the values, as for weft.attention(): True where there are some
     flops      4 batch heads seq kv_seq head_dim, halved when causal
     """
 
@@ -153,6 +154,7 @@ class Attention(Problem):
     page: int = 0
     append: int = 0
     kv_used: Optional[Tuple[int, ...]] = None
+    qv: bool = False
 
     operation: ClassVar[int] = _c.ATTENTION
     subject: ClassVar[str] = "attention"
@@ -184,7 +186,7 @@ class Attention(Problem):
             _c.Attention, self.operation, **{name: whole(name, size) for name, size in sizes.items()},
             dtype=number_of("dtype", self.dtype, DTYPES), scale=scale_of(self.scale), softcap=number_in("softcap", self.softcap),
             layout=number_of("layout", self.layout, LAYOUTS), lengths=lengths_to_c(known),
-            sequences=0 if self.lengths is None else len(self.lengths),
+            sequences=0 if self.lengths is None else len(self.lengths), extras=_c.EXTRAS["qv"] if self.qv else 0,
             cache=_c.KvCache(page=whole("page", self.page), append=whole("append", self.append)),
             **mask_of(self.causal, offset, window_of(self.window), whole("chunk", self.chunk)),
         )  # fmt: skip

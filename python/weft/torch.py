@@ -19,6 +19,7 @@ from .errors import Invalid, NotFound, Unsupported
 from .frameworks import TORCH
 
 _announced: Set[str] = set()
+_STRIDED = ("bias", "qv")  # of what is beside q, k and v, what may have any strides and dtype
 _DTYPES = {dtype: getattr(torch, name) for dtype, name in frameworks.NUMPY_NAMES.items()}
 
 
@@ -77,7 +78,7 @@ def _empty_results(q: Tensor, v: Tensor, layout: str, packed: bool, lse: bool, m
 def _asked(arrays: Sequence[Optional[Tensor]], window: Optional[Sequence[int]], block_mask: Optional[Sequence[int]], chunk: int,
            prefix: int, softcap: float, dropout: float, seed: int, most: bool) -> Optional[features.Asked]:  # fmt: skip
     """What the operator's arguments ask for; None: nothing."""
-    given = {name: x.contiguous() if name != "bias" else x for name, x in zip(features.ARRAYS, arrays) if x is not None}
+    given = {name: x if name in _STRIDED else x.contiguous() for name, x in zip(features.ARRAYS, arrays) if x is not None}
     numbers = features.Features(None if window is None else tuple(window), chunk, prefix, softcap, dropout, most,
                                 block_mask=tuple(block_mask or ()))  # fmt: skip
     return features.Asked(numbers, given, seed & (2**64 - 1)) if given or numbers != features.Features() else None
@@ -87,11 +88,12 @@ def _asked(arrays: Sequence[Optional[Tensor]], window: Optional[Sequence[int]], 
 def _attention(q: Tensor, k: Tensor, v: Tensor, sinks: Optional[Tensor], alibi: Optional[Tensor], bias: Optional[Tensor],
                q_starts: Optional[Tensor], kv_starts: Optional[Tensor], q_used: Optional[Tensor], kv_used: Optional[Tensor],
                kv_pad: Optional[Tensor], block_starts: Optional[Tensor], block_list: Optional[Tensor],
-               block_bits_at: Optional[Tensor], block_bits: Optional[Tensor], tree: Optional[Tensor], causal: bool,
-               scale: Optional[float], offset: Optional[int], layout: str, window: Optional[Sequence[int]],
+               block_bits_at: Optional[Tensor], block_bits: Optional[Tensor], tree: Optional[Tensor], qv: Optional[Tensor],
+               causal: bool, scale: Optional[float], offset: Optional[int], layout: str, window: Optional[Sequence[int]],
                block_mask: Optional[Sequence[int]], chunk: int, prefix: int, softcap: float, dropout: float, seed: int, lse: bool,
                most: bool, schedule: str, fallback: bool) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    arrays = (sinks, alibi, bias, q_starts, kv_starts, q_used, kv_used, kv_pad, block_starts, block_list, block_bits_at, block_bits, tree)
+    arrays = (sinks, alibi, bias, q_starts, kv_starts, q_used, kv_used, kv_pad, block_starts, block_list, block_bits_at, block_bits, tree,
+              row_contiguous(qv) if fallback and qv is not None else qv)  # fmt: skip
     asked = _asked(arrays, window, block_mask, chunk, prefix, softcap, dropout, seed, most)
     plain = fallback and asked is None
     reason = _why_not(q) if plain else None
@@ -116,7 +118,7 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, sinks: Optional[Tensor], alibi: 
 
 @_attention.register_fake
 def _(q, k, v, sinks, alibi, bias, q_starts, kv_starts, q_used, kv_used, kv_pad, block_starts, block_list, block_bits_at, block_bits, tree,
-      causal, scale, offset, layout, window, block_mask, chunk, prefix, softcap, dropout, seed, lse, most, schedule, fallback):  # fmt: skip
+      qv, causal, scale, offset, layout, window, block_mask, chunk, prefix, softcap, dropout, seed, lse, most, schedule, fallback):  # fmt: skip
     return _empty_results(q, v, layout, q_starts is not None, lse, most)
 
 
@@ -164,7 +166,7 @@ def _by_weft(tensors: Sequence[Tensor], grad_o: Tensor, needs: Dict[str, bool], 
              inputs: Sequence[Optional[Tensor]]) -> Sequence[Optional[Tensor]]:  # fmt: skip
     """The gradients of q, k, v and what is beside them; tensors: q, k, v, o and lse."""
     q, k, v, o, lse = tensors
-    *grads, grad_sinks, grad_bias = _attention_backward(q, k, v, grad_o, o, lse, *inputs, *numbers, needs["bias"])
+    *grads, grad_sinks, grad_bias = _attention_backward(q, k, v, grad_o, o, lse, *inputs[:-1], *numbers, needs["bias"])  # without qv
     given = {"sinks": grad_sinks if needs["sinks"] else None}
     if needs["bias"]:
         bias = dict(zip(features.ARRAYS, inputs))["bias"]
@@ -183,6 +185,8 @@ def _backward(ctx, grad_o, grad_lse, grad_max):
     needs = dict(zip(features.ARRAYS, ctx.needs_input_grad[3:]))
     if needs["alibi"]:
         raise Unsupported("the gradient of alibi is not there")
+    if arrays["qv"] is not None:
+        raise Unsupported("an attention with qv has no gradient")
     asked = _asked(inputs[3:], *numbers[4:], False)
     if _has_gradient(q, v) and (asked is not None or _why_not(q) is None):
         try:
@@ -208,14 +212,14 @@ _attention.register_autograd(_backward, setup_context=_keep)
 _IN_PLACE = f"""(Tensor q, Tensor(a!) k, Tensor(b!) v, Tensor(c!) out,
 {', '.join(f'Tensor? {name}' for name in (*features.ARRAYS, *caches.ARRAYS))},
 bool causal, float? scale, int? offset, str layout, int[]? window, int[]? block_mask, int chunk, int prefix, float softcap,
-float dropout, int seed, bool interleaved, bool lse, bool most, str schedule) -> (Tensor, Tensor)"""
+float dropout, int seed, int q_most, bool interleaved, bool lse, bool most, str schedule) -> (Tensor, Tensor)"""
 
 
 def _attention_in_place(q, k, v, out, *rest):
-    arrays, (causal, scale, offset, layout, window, block_mask, chunk, prefix, softcap, dropout, seed, interleaved, lse, most,
-             schedule) = rest[:-15], rest[-15:]  # fmt: skip
+    arrays, (causal, scale, offset, layout, window, block_mask, chunk, prefix, softcap, dropout, seed, q_most, interleaved, lse,
+             most, schedule) = rest[:-16], rest[-16:]  # fmt: skip
     beside = _asked(arrays[: len(features.ARRAYS)], window, block_mask, chunk, prefix, softcap, dropout, seed, most)
-    numbers = (beside.features if beside else features.Features())._replace(rotary_interleaved=interleaved)
+    numbers = (beside.features if beside else features.Features())._replace(rotary_interleaved=interleaved, q_most=q_most)
     cache = {name: x for name, x in zip(caches.ARRAYS, arrays[len(features.ARRAYS) :]) if x is not None}
     asked = features.Asked(numbers, beside.arrays if beside else {}, seed & (2**64 - 1), cache, out)
     chosen = json.loads(schedule) if schedule else None
@@ -229,7 +233,7 @@ _in_place = torch.library.custom_op("weft::attention_in_place", _attention_in_pl
 
 @_in_place.register_fake
 def _(q, k, v, out, *rest):
-    starts, layout, lse, most = dict(zip(features.ARRAYS, rest))["q_starts"], rest[-12], rest[-3], rest[-2]
+    starts, layout, lse, most = dict(zip(features.ARRAYS, rest))["q_starts"], rest[-13], rest[-3], rest[-2]
     return _empty_results(q, v, layout, starts is not None, lse, most)[1:]
 
 
@@ -245,7 +249,7 @@ def _apply_in_place(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: Option
     lse, most = torch.ops.weft.attention_in_place(
         q, k, v, out, *tensors.values(), *(asked.cache.get(name) for name in caches.ARRAYS), causal, scale, offset, layout, numbers.window,
         numbers.block_mask, numbers.chunk, numbers.prefix, numbers.softcap, numbers.dropout, asked.seed - (asked.seed >> 63 << 64),
-        numbers.rotary_interleaved, return_lse, numbers.max, text,
+        numbers.q_most, numbers.rotary_interleaved, return_lse, numbers.max, text,
     )  # fmt: skip
     return compute.results(out, lse if return_lse else None, most if numbers.max else None)
 
@@ -263,7 +267,7 @@ def _tensors(q: Tensor, asked: Optional[features.Asked]) -> Dict[str, Optional[T
     """The operator's tensors beside q, k and v, each of the dtype that weft takes."""
     given = {} if asked is None else {**asked.arrays, **{name: TORCH.integers(values, q) for name, values in asked.features.known}}
     for name, x in given.items():
-        wanted = x.dtype if name == "bias" else _DTYPES[features.ARRAYS[name][0]]
+        wanted = x.dtype if name in _STRIDED else _DTYPES[features.ARRAYS[name][0]]
         if name == "bias" and x.dtype not in (torch.bool, torch.float32, q.dtype):
             wanted = q.dtype
         given[name] = x if x.dtype == wanted else x.to(wanted)
@@ -282,11 +286,13 @@ def _apply(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: Optiona
     tensors = _tensors(q, asked)
     if q.dim() != 4 and not (q.dim() == 3 and tensors["q_starts"] is not None):
         raise Invalid(f"q has {q.dim()} dimensions, not the 4 of {layout}: {tuple(q.shape)}")
-    width = v.shape[-1]
+    width, qv = v.shape[-1], tensors["qv"]
     if q.device.type == "cuda" and (q.shape[-1] % 8 or width % 8):  # a GPU reads whole vectors
-        scale = q.shape[-1] ** -0.5 if scale is None else scale
-        q, k, v = (torch.nn.functional.pad(x, (0, -x.shape[-1] % 8)) for x in (q, k, v))
+        scale = (q.shape[-1] + (0 if qv is None else width)) ** -0.5 if scale is None else scale
+        q, k, v, tensors["qv"] = (x if x is None else torch.nn.functional.pad(x, (0, -x.shape[-1] % 8)) for x in (q, k, v, qv))
     needs_grad = frameworks.needs_grad((q, k, v, *filter(lambda x: x is not None, tensors.values())))
+    if needs_grad and qv is not None:
+        raise Unsupported("an attention with qv has no gradient: use torch.no_grad() or torch.inference_mode()")
     seed = 0 if asked is None else asked.seed - (asked.seed >> 63 << 64)
     o, lse, most = torch.ops.weft.attention(
         q, k, v, *tensors.values(), causal, scale, offset, layout, numbers.window, numbers.block_mask, numbers.chunk,
@@ -301,7 +307,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: O
     """weft.attention() as a torch operator, for torch.compile and autograd.
 
     Shapes and options are those of weft.attention(), window to return_max among them; sinks, alibi and lengths may be of any dtype.
-    sinks and a bias get gradients, too. With `fallback`, torch computes what weft cannot, as far as it is plain, which a warning says
+    sinks and a bias get gradients, too; with qv there are none. With `fallback`, torch computes what weft cannot, as far as it is plain, which a warning says
     once for each reason, and a tensor whose last dimension is not contiguous is copied; without it, both raise.
     """
     asked = features.asked(q, **options) if options else None

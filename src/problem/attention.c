@@ -32,6 +32,16 @@ static weft_status resolve_strides(weft_strides *s, const weft_attention *p, cha
     return status;
 }
 
+/* Queries for the values: their strides. */
+static weft_status resolve_qv(weft_attention *p, weft_message *message) {
+    const weft_strides none = {0, 0, 0};
+    if (!(p->extras & WEFT_QV)) {
+        p->qv_strides = none;
+        return WEFT_OK;
+    }
+    return weft_resolve_strides(&p->qv_strides, "qv", p->layout, p->batch, p->seq, p->heads, p->head_dim_v, message);
+}
+
 weft_status weft_attention_complete(weft_problem *problem, weft_message *message) {
     weft_attention *p = &problem->attention;
     weft_status status;
@@ -50,6 +60,11 @@ weft_status weft_attention_complete(weft_problem *problem, weft_message *message
         return weft_fail(message, WEFT_INVALID, "head dims of %" PRId64 " and, for V, %" PRId64 " are not between 1 and %d",
                          p->head_dim, p->head_dim_v, WEFT_MAX_HEAD_DIM);
     }
+    if (weft_attention_score_dim(p) > WEFT_MAX_HEAD_DIM) {
+        return weft_fail(message, WEFT_INVALID,
+                         "head dims of %" PRId64 " and, for V, %" PRId64 " are more than %d together, and there is qv",
+                         p->head_dim, p->head_dim_v, WEFT_MAX_HEAD_DIM);
+    }
     if (p->layout != WEFT_BSHD && p->layout != WEFT_BHSD) {
         return weft_fail(message, WEFT_INVALID, "layout %d is not WEFT_BSHD or WEFT_BHSD", (int)p->layout);
     }
@@ -62,7 +77,7 @@ weft_status weft_attention_complete(weft_problem *problem, weft_message *message
                          p->batch, p->heads, p->seq);
     }
     if (p->scale == 0.0) {
-        p->scale = 1.0 / sqrt((double)p->head_dim);
+        p->scale = 1.0 / sqrt((double)weft_attention_score_dim(p));
     }
     if ((status = weft_check_dtype("dtype", p->dtype, message)) || (status = weft_attention_resolve_lengths(p, message)) ||
         (status = weft_attention_resolve_cache(p, message)) || (status = weft_attention_resolve_mask(p, message)) ||
@@ -70,7 +85,7 @@ weft_status weft_attention_complete(weft_problem *problem, weft_message *message
         (status = resolve_strides(&p->q_strides, p, 'q', message)) ||
         (status = resolve_strides(&p->k_strides, p, 'k', message)) ||
         (status = resolve_strides(&p->v_strides, p, 'v', message)) ||
-        (status = resolve_strides(&p->o_strides, p, 'o', message)) ||
+        (status = resolve_strides(&p->o_strides, p, 'o', message)) || (status = resolve_qv(p, message)) ||
         (status = weft_attention_resolve_new_keys(p, message))) {
         return status;
     }
@@ -88,15 +103,18 @@ static size_t key_extent(const weft_attention *p, const weft_strides *s, int64_t
 }
 
 weft_attention_extents weft_attention_sizes(const weft_attention *p) {
-    return (weft_attention_extents){query_extent(p, &p->q_strides, p->head_dim), key_extent(p, &p->k_strides, p->head_dim),
+    return (weft_attention_extents){query_extent(p, &p->q_strides, p->head_dim),
+                                    key_extent(p, &p->k_strides, p->head_dim),
                                     key_extent(p, &p->v_strides, p->head_dim_v),
-                                    query_extent(p, &p->o_strides, p->head_dim_v), (size_t)(p->batch * p->heads * p->seq)};
+                                    query_extent(p, &p->o_strides, p->head_dim_v),
+                                    p->extras & WEFT_QV ? query_extent(p, &p->qv_strides, p->head_dim_v) : 0,
+                                    (size_t)(p->batch * p->heads * p->seq)};
 }
 
 double weft_attention_forward_flops(const weft_problem *problem) {
     const weft_attention *p = &problem->attention;
     const double pairs = weft_attention_pairs(p) * weft_attention_listed_share(p); /* as if the band's were spread evenly */
-    return 2.0 * (double)p->heads * pairs * (double)(p->head_dim + p->head_dim_v);
+    return 2.0 * (double)p->heads * pairs * (double)(weft_attention_score_dim(p) + p->head_dim_v);
 }
 
 /* What both passes read beside Q, K and V, from the struct `data`, whose fields have the same names. */
@@ -150,7 +168,12 @@ static size_t buffers(const weft_problem *problem, weft_buffer *list) {
     size_t count = sizeof all / sizeof *all - (p->extras & WEFT_MAX ? 0 : 1);
     memcpy(list, all, count * sizeof *all);
     count += weft_attention_data_inputs(p, list + count);
-    return count + weft_attention_cache_inputs(p, list + count);
+    count += weft_attention_cache_inputs(p, list + count);
+    if (p->extras & WEFT_QV) {
+        const weft_buffer qv = WEFT_BUFFER_OF(weft_attention_data, qv, p->dtype, n.qv, 16, 1, 0);
+        list[count++] = qv;
+    }
+    return count;
 }
 
 static int text(const weft_problem *problem, char *to, size_t size) {
@@ -190,8 +213,9 @@ const weft_field weft_attention_fields[WEFT_ATTENTION_FIELDS] = {
     {"softcap",  "scores become softcap * tanh(score / softcap) (0: as they are)", WEFT_FIELD_REAL, AT(softcap), 1, NULL, 0, NULL},
     {"sinks",    "a score for each head that takes weight and has no value", WEFT_FIELD_BIT, AT(extras), WEFT_SINKS, NULL, 0, NULL},
     {"alibi",    "scores fall with the distance of query and key, by a slope for each head", WEFT_FIELD_BIT, AT(extras), WEFT_ALIBI, NULL, 0, NULL},
+    {"qv",       "queries for the values, too: scores are scale * (q k + qv v)", WEFT_FIELD_BIT, AT(extras), WEFT_QV, NULL, 0, NULL},
     {"dropout",  "probability that a weight counts as 0, below 1 (0)", WEFT_FIELD_REAL, AT(dropout), 1, NULL, 0, NULL},
-    {"scale",    "softmax scale (1 / sqrt(head dim))", WEFT_FIELD_REAL, AT(scale), 0, NULL, 0, NULL},
+    {"scale",    "softmax scale (1 / sqrt(head dim), with qv of both)", WEFT_FIELD_REAL, AT(scale), 0, NULL, 0, NULL},
     {"layout",   "bshd or bhsd (bshd)", WEFT_FIELD_CHOICE, AT(layout), 0, weft_layout_name, WEFT_BSHD, NULL},
     {"dtype",    "fp32, fp16, bf16 or, simulated, fp8 (fp32)", WEFT_FIELD_CHOICE, AT(dtype), 0, weft_dtype_choice, WEFT_FP32, NULL},
 };

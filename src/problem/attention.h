@@ -6,7 +6,7 @@
 #include "problem/operation.h"
 #include "problem/tensor.h"
 
-enum { WEFT_ATTENTION_FIELDS = 26 };
+enum { WEFT_ATTENTION_FIELDS = 27 };
 extern const weft_field weft_attention_fields[WEFT_ATTENTION_FIELDS];
 
 /* attention.c: as in weft_operation_row. */

@@ -21,7 +21,7 @@ static void init(weft_problem *problem) {
 
 static weft_status complete(weft_problem *problem, weft_message *message) {
     const weft_status status = weft_attention_complete(problem, message);
-    const char *lacks = status ? NULL : weft_attention_lacks(&problem->attention, ~WEFT_HAS_CACHE);
+    const char *lacks = status ? NULL : weft_attention_lacks(&problem->attention, ~(WEFT_HAS_CACHE | WEFT_HAS_QV));
     return lacks ? weft_fail(message, WEFT_UNSUPPORTED, "attention backward does not take %s", lacks) : status;
 }
 

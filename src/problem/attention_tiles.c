@@ -211,12 +211,19 @@ static appended appended_by(const weft_tiling *t, int64_t first, weft_rows rows,
     return sum;
 }
 
+/* Rows of Q, and of the queries for the values, of one head. */
+static int64_t query_sectors(const weft_attention *p, int64_t queries, int64_t sector) {
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype);
+    const int64_t q = weft_sectors(queries, p->head_dim * bytes, p->q_strides.seq * bytes, sector);
+    return p->extras & WEFT_QV ? q + weft_sectors(queries, p->head_dim_v * bytes, p->qv_strides.seq * bytes, sector) : q;
+}
+
 void weft_attention_pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector, weft_pieces *pieces) {
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
     const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes, row_v = p->head_dim_v * bytes;
     const int64_t queries = weft_attention_rows(p);
-    const int64_t q = weft_sectors(queries, row, p->q_strides.seq * bytes, sector);
+    const int64_t q = query_sectors(p, queries, sector), per_query = p->extras & WEFT_QV ? 2 : 1;
     const int64_t o = weft_sectors(queries, row_v, p->o_strides.seq * bytes, sector);
     *pieces = (weft_pieces){.sections = 1,
                             .section = {{"K and V", "kv head", p->batch * p->kv_heads}},
@@ -225,8 +232,9 @@ void weft_attention_pieces(const weft_tiling *t, const weft_reach *reach, int64_
                             .read = "blocks of K and V",
                             .per_piece = 2};
     const double added = 2.0 * (double)s->cluster_m * (double)p->cache.append;
-    pieces->largest = (fmax((double)row, (double)row_v) / (double)sector + 1) *
-                      fmax(2.0 * (double)s->tile_n, (double)(s->cluster_m * s->cluster_n) * (double)s->tile_m + added);
+    pieces->largest =
+        (fmax((double)row, (double)row_v) / (double)sector + 1) *
+        fmax(2.0 * (double)s->tile_n, (double)(per_query * s->cluster_m * s->cluster_n) * (double)s->tile_m + added);
     pieces->refused =
         p->cache.page > 0 && p->block_rows > 0 ? "the simulator takes no block mask over keys in pages" : NULL;
     pieces->distinct = (uint64_t)(seen_sectors(t, reach, sector) + p->batch * p->heads * q);
@@ -282,7 +290,7 @@ void weft_attention_reads(const weft_tiling *t, const weft_reach *reach, const w
         weft_reach_has_band(reach) ? visit->cut.rows : weft_reach_rows(reach, visit->tile.block, s->cluster_n);
     const int64_t queries = rows.end - rows.begin;
     const int64_t heads = s->cluster_m * t->heads_in_tile;
-    reads->first_sectors = heads * weft_sectors(queries, p->head_dim * bytes, p->q_strides.seq * bytes, sector);
+    reads->first_sectors = heads * query_sectors(p, queries, sector);
     reads->out_sectors = heads * weft_sectors(queries, p->head_dim_v * bytes, p->o_strides.seq * bytes, sector);
     if (p->cache.append > 0) {
         const int64_t first = p->lengths.q_starts ? visit->cut.sequence : visit->tile.batch;
@@ -293,13 +301,13 @@ void weft_attention_reads(const weft_tiling *t, const weft_reach *reach, const w
     reads->reads_out = 0;
     reads->dtype = p->dtype;
     reads->exponentials = (double)s->tile_m * (double)s->tile_n;
-    reads->flops = 2.0 * reads->exponentials * (double)(p->head_dim + p->head_dim_v);
+    reads->flops = 2.0 * reads->exponentials * (double)(weft_attention_score_dim(p) + p->head_dim_v);
 }
 
-/* One block each of Q, K and V. */
+/* One block each of Q, with the queries for the values, K and V. */
 double weft_attention_step_bytes(const weft_tiling *t) {
     const weft_attention *p = &t->problem->attention;
-    const double elements = (double)(t->schedule->tile_m + t->schedule->tile_n) * (double)p->head_dim +
-                            (double)t->schedule->tile_n * (double)p->head_dim_v;
+    const double elements = (double)t->schedule->tile_m * (double)weft_attention_score_dim(p) +
+                            (double)t->schedule->tile_n * (double)(p->head_dim + p->head_dim_v);
     return elements * (double)weft_dtype_bytes(p->dtype);
 }

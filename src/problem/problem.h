@@ -10,8 +10,8 @@
 
 /* Elements that buffers of a resolved problem must hold, strides included. */
 typedef struct weft_attention_extents {
-    size_t q, k, v, o; /* elements of dtype */
-    size_t lse;        /* floats: batch * heads * seq */
+    size_t q, k, v, o, qv; /* elements of dtype; of qv 0 where there is none */
+    size_t lse;            /* floats: batch * heads * seq */
 } weft_attention_extents;
 typedef struct weft_gemm_extents {
     size_t a, b, c; /* elements of dtype, dtype and c_dtype */
@@ -53,11 +53,19 @@ static inline int64_t weft_attention_keys(const weft_attention *p) {
     return starts ? starts[p->sequences] : p->kv_seq;
 }
 
+/* Queries of a sequence, at most; 0: not known. */
+int64_t weft_attention_most_queries(const weft_attention *p);
+
 /* Keys of the longest sequence, as far as lengths are known. */
 int64_t weft_attention_longest(const weft_attention *p);
 
 /* The pairs of query and key of one head that see each other, as the field counts them. */
 double weft_attention_pairs(const weft_attention *p);
+
+/* Elements that a score is the sum of products of. */
+static inline int64_t weft_attention_score_dim(const weft_attention *p) {
+    return p->head_dim + (p->extras & WEFT_QV ? p->head_dim_v : 0);
+}
 
 /* The most keys that a query sees, at most. */
 int64_t weft_most_seen(const weft_attention *p);
@@ -83,6 +91,7 @@ enum {
     WEFT_HAS_PAGES = 32768,    /* keys in pages */
     WEFT_HAS_APPEND = 65536,   /* new keys */
     WEFT_HAS_ROTARY = 131072,  /* queries and new keys are rotated */
+    WEFT_HAS_QV = 262144,      /* queries for the values */
     WEFT_HAS_CACHE = WEFT_HAS_PAGES | WEFT_HAS_APPEND | WEFT_HAS_ROTARY
 };
 int32_t weft_attention_asks(const weft_attention *p);

@@ -38,8 +38,7 @@ weft_ref_row weft_ref_attention_row(const weft_attention *p, const weft_attentio
         if (!weft_attention_shows(p, &blocks, batch, head, row, key)) {
             continue;
         }
-        const weft_ref_vector k = weft_ref_key(&all, kv_head, key, &room);
-        const double scaled = p->scale * weft_ref_dot(p->dtype, q.data, q.at, k.data, k.at, p->head_dim);
+        const double scaled = p->scale * weft_ref_product(&all, head, row, q, key);
         const double score = weft_ref_cap(p, scaled) + weft_ref_bias(p, data->alibi, data->bias, batch, head, row, key);
         weights[key - first] = score;
         result.max = score > result.max ? score : result.max;

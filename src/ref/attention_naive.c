@@ -15,6 +15,7 @@ static float naive_scores(const weft_attention *p, const weft_attention_data *da
     const weft_ref_keys all = weft_ref_keys_of(p, data, batch, weft_attention_sequence_of(p, batch, row));
     weft_ref_room q_room, room;
     const weft_ref_vector q = weft_ref_query(&all, head, row, &q_room);
+    const weft_ref_vector none = {NULL, 0}, qv = p->extras & WEFT_QV ? weft_ref_qv(&all, head, row) : none;
     const weft_blocks blocks = weft_attention_blocks(p);
     float max = -INFINITY;
     for (int64_t key = keys.begin; key < keys.end; key++) {
@@ -26,6 +27,10 @@ static float naive_scores(const weft_attention *p, const weft_attention_data *da
         float sum = 0;
         for (size_t d = 0; d < (size_t)p->head_dim; d++) {
             sum += load(p, q.data, q.at + d) * load(p, k.data, k.at + d);
+        }
+        const weft_ref_vector v = weft_ref_value(&all, weft_ref_kv_head(p, head), key, &room); /* k's room is free again */
+        for (size_t d = 0; d < (size_t)p->head_dim_v && qv.data; d++) {
+            sum += load(p, qv.data, qv.at + d) * load(p, v.data, v.at + d);
         }
         const float score = (float)weft_ref_cap(p, (float)p->scale * sum) +
                             (float)weft_ref_bias(p, data->alibi, data->bias, batch, head, row, key);

@@ -39,8 +39,7 @@ static void add_keys(const attention_tile *t, weft_tile tile, int64_t row, int64
         if (masked && !weft_attention_shows(p, &t->reach->blocks, tile.batch, tile.head, row, key)) {
             continue;
         }
-        const weft_ref_vector k = weft_ref_key(&all, kv_head, key, &room);
-        const double plain = p->scale * weft_ref_dot(p->dtype, q.data, q.at, k.data, k.at, p->head_dim);
+        const double plain = p->scale * weft_ref_product(&all, tile.head, row, q, key);
         const double score = log2_e * (weft_ref_cap(p, plain) +
                                        weft_ref_bias(p, t->data->alibi, t->data->bias, tile.batch, tile.head, row, key));
         t->weights[key - begin] = score;

@@ -1,5 +1,7 @@
 #include "ref/cache.h"
 
+#include "ref/dot.h"
+
 #include <math.h>
 
 weft_ref_keys weft_ref_keys_of(const weft_attention *p, const weft_attention_data *data, int64_t batch, int64_t number) {
@@ -83,6 +85,23 @@ weft_ref_vector weft_ref_query(const weft_ref_keys *keys, int64_t head, int64_t 
     return p->cache.rotary_dim == 0
                ? q
                : rotate(keys, q, weft_attention_query_position(p, &keys->all, positions, keys->number, row), room);
+}
+
+weft_ref_vector weft_ref_qv(const weft_ref_keys *keys, int64_t head, int64_t row) {
+    return (weft_ref_vector){keys->data->qv, weft_row_index(&keys->p->qv_strides, keys->batch, row, head)};
+}
+
+double weft_ref_product(const weft_ref_keys *keys, int64_t head, int64_t row, weft_ref_vector q, int64_t column) {
+    const weft_attention *p = keys->p;
+    weft_ref_room room;
+    const weft_ref_vector k = weft_ref_key(keys, weft_ref_kv_head(p, head), column, &room);
+    const double of_k = weft_ref_dot(p->dtype, q.data, q.at, k.data, k.at, p->head_dim);
+    if (!(p->extras & WEFT_QV)) {
+        return of_k;
+    }
+    const weft_ref_vector qv = weft_ref_qv(keys, head, row);
+    const weft_ref_vector v = weft_ref_value(keys, weft_ref_kv_head(p, head), column, &room);
+    return of_k + weft_ref_dot(p->dtype, qv.data, qv.at, v.data, v.at, p->head_dim_v);
 }
 
 static void copy(const weft_attention *p, weft_ref_vector from, int64_t count, weft_ref_vector to) {

@@ -33,6 +33,11 @@ weft_ref_vector weft_ref_key(const weft_ref_keys *keys, int64_t kv_head, int64_t
 weft_ref_vector weft_ref_value(const weft_ref_keys *keys, int64_t kv_head, int64_t column, weft_ref_room *room);
 weft_ref_vector weft_ref_query(const weft_ref_keys *keys, int64_t head, int64_t row, weft_ref_room *room);
 
+/* A row of the queries for the values; and the products of a query, whose row of Q is `q`, with a key: q k, and with them
+ * qv v. */
+weft_ref_vector weft_ref_qv(const weft_ref_keys *keys, int64_t head, int64_t row);
+double weft_ref_product(const weft_ref_keys *keys, int64_t head, int64_t row, weft_ref_vector q, int64_t column);
+
 /* Writes the new keys and values of all sequences to the cache. */
 void weft_ref_append(const weft_attention *p, const weft_attention_data *data);
 

@@ -134,7 +134,7 @@ static inline weft_attention draw_cache(uint64_t *random, weft_dtype dtype, int3
     p.head_dim_v = bits & WEFT_HAS_OTHER_DIM ? random_between(random, 1, p.head_dim) : bits & WEFT_HAS_LARGE_DIM ? 512 : 0;
     p.head_dim_v = p.head_dim_v > 512 ? 512 : p.head_dim_v;
     p.seq = random_between(random, 0, 2) ? random_between(random, 1, 7) : random_between(random, 1, most);
-    p.seq = few ? (p.seq - 1) % 8 + 1 : p.seq;
+    p.seq = few ? (p.seq - 1) % (packed ? 16 : 8) + 1 : p.seq;
     p.seq = bits & WEFT_HAS_TREE ? (p.seq - 1) % 64 + 1 : p.seq;
     p.kv_seq = page * random_between(random, 1, most / page > 0 ? most / page : 1);
     p.scale = random_between(random, 0, 1) ? 0 : 0.3 * random_normal(random);
@@ -151,6 +151,10 @@ static inline weft_attention draw_cache(uint64_t *random, weft_dtype dtype, int3
                (bits & WEFT_HAS_ALIBI ? WEFT_ALIBI : 0);
     p.alibi_stride = bits & WEFT_HAS_ALIBI ? random_between(random, 0, 1) * p.heads : 0;
     draw_cache_lengths(random, &p, lengths);
+    for (int64_t i = 0; few && i < p.sequences; i++) { /* the most, or more */
+        p.q_most = weft_larger(p.q_most, lengths->q_starts[i + 1] - lengths->q_starts[i]);
+    }
+    p.q_most += p.q_most > 0 ? random_between(random, 0, 2) : 0;
     if (bits & WEFT_HAS_BIAS && !packed) {
         draw_bias(random, &p);
     }
@@ -165,7 +169,7 @@ static inline weft_attention draw_cache(uint64_t *random, weft_dtype dtype, int3
         p.cache.table_stride = random_between(random, 0, 1) ? 0 : p.kv_seq / page + random_between(random, 0, 2);
         p.cache.pages = count_sequences(&p) * (p.kv_seq / page) + random_between(random, 0, 3);
     }
-    if (bits & WEFT_HAS_APPEND) {
+    if (bits & WEFT_HAS_APPEND && !(few && packed)) {
         p.cache.append = packed ? p.seq : random_between(random, 1, few ? weft_smaller(p.seq, p.kv_seq) : p.kv_seq);
     }
     if (bits & WEFT_HAS_ROTARY) {

@@ -15,7 +15,8 @@ static weft_attention problem_of(const weft_decode_params *p, weft_dtype dtype) 
     const double log2e = 1.44269504088896340736;
     weft_attention problem = WEFT_ATTENTION_INIT;
     problem.dtype = dtype;
-    problem.batch = all->count;
+    problem.batch = all->packed ? 1 : all->count;
+    problem.sequences = all->packed ? all->count : 0;
     problem.heads = p->heads;
     problem.kv_heads = p->kv_heads;
     problem.seq = p->seq;
@@ -75,7 +76,7 @@ int fake_run_decode(const char *kernel, unsigned grid, const void *parameters) {
     char dtype[8];
     int depth, rows;
     if (sscanf(kernel, "decode_%7[a-z0-9]_d%d_%d_", dtype, &depth, &rows) != 3 || p->head_dim > depth || grid == 0 ||
-        p->group * p->kv_heads != p->heads || p->tiles * rows < p->seq * p->group) {
+        p->group * p->kv_heads != p->heads || p->tiles * rows < p->most * p->group) {
         return 1;
     }
     if (strcmp(launch, "_merge") == 0) {

@@ -180,6 +180,8 @@ static inline weft_attention take_attention(input *in) {
     if (take(in) % 3 == 2) {
         take_cache(in, &p);
     }
+    p.qv_strides = take_strides(in);
+    p.q_most = take_or(in, 0);
     return p;
 }
 

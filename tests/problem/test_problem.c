@@ -81,6 +81,60 @@ static void bad_attentions(void **state) {
     assert_string_equal(message.text, "the problem is null");
 }
 
+/* Queries for the values. */
+static void bad_qv(void **state) {
+    (void)state;
+    weft_attention p = good_attention(), r;
+    weft_message message;
+    p.extras = WEFT_QV;
+    p.head_dim = 64;
+    p.head_dim_v = 512;
+    assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
+    assert_true(r.scale == 1 / sqrt(576.0));
+    assert_int_equal(r.qv_strides.head, 512);
+    assert_int_equal(r.qv_strides.seq, 8 * 512);
+    assert_int_equal(r.qv_strides.batch, 100 * 8 * 512);
+    assert_int_equal(attention_sizes(&p).qv, 2 * 100 * 8 * 512);
+    assert_string_equal(weft_attention_lacks(&r, ~WEFT_HAS_QV), "queries for the values (qv)");
+    p.operation = WEFT_ATTENTION_BACKWARD;
+    assert_int_equal(weft_problem_check(&p, &message), WEFT_UNSUPPORTED);
+    assert_string_equal(message.text, "attention backward does not take queries for the values (qv)");
+    p.operation = WEFT_ATTENTION;
+    p.qv_strides.head = -1;
+    assert_int_equal(weft_problem_check(&p, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "qv_strides are negative: batch 0, seq 0, head -1");
+    p.qv_strides.head = INT64_MAX;
+    assert_int_equal(weft_problem_check(&p, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "qv spans more than 2^59 elements");
+    p.extras = 0; /* then its strides say nothing */
+    assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
+    assert_int_equal(r.qv_strides.head, 0);
+    p.extras = WEFT_QV;
+    p.head_dim = 65;
+    assert_int_equal(weft_problem_check(&p, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "head dims of 65 and, for V, 512 are more than 576 together, and there is qv");
+}
+
+/* It is an input that must be there, and no output may overlap it. */
+static void qv_is_a_buffer(void **state) {
+    (void)state;
+    weft_attention p = WEFT_ATTENTION_INIT;
+    weft_attention_data data = WEFT_ATTENTION_DATA_INIT;
+    weft_message message;
+    float q[8], kv[8], o[16];
+    p.seq = p.kv_seq = 2;
+    p.head_dim = 4;
+    p.extras = WEFT_QV;
+    data.q = q;
+    data.k = data.v = kv;
+    data.o = o;
+    assert_int_equal(weft_attention_forward(&p, &data, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "qv is null");
+    data.qv = o + 7;
+    assert_int_equal(weft_attention_forward(&p, &data, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "qv overlaps o");
+}
+
 static void bad_gemms(void **state) {
     (void)state;
     REFUSED(gemm, m, 0, "m 0 is not between 1 and 2147483647");
@@ -229,6 +283,8 @@ static void repeated_inputs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(bad_attentions),
+                                       cmocka_unit_test(bad_qv),
+                                       cmocka_unit_test(qv_is_a_buffer),
                                        cmocka_unit_test(bad_gemms),
                                        cmocka_unit_test(defaults_are_filled_in),
                                        cmocka_unit_test(strides_of_single_rows),

@@ -17,11 +17,12 @@ def rotated(x, cos, sin, positions, interleaved):
 
 
 def attention(q, k, v, kv_used=None, block_table=None, append=None, q_starts=None, new_starts=None, rotary=None,
-              rotary_interleaved=False, positions=None, kv_pad=None, layout="bshd", alibi=None, **options):  # fmt: skip
+              rotary_interleaved=False, positions=None, kv_pad=None, layout="bshd", alibi=None, qv=None, **options):  # fmt: skip
     """(o, lse, k, v), k and v as they are afterwards; arguments are those of weft.attention(), arrays of NumPy."""
     packed, bhsd = q_starts is not None, layout == "bhsd"
     new = [] if append is None else list(append)
     q, k, v, *new = ([x.swapaxes(-3, -2) for x in (q, k, v, *new)] if bhsd else [q, k, v, *new])
+    qv = qv.swapaxes(-3, -2) if bhsd and qv is not None else qv
     k, v = k.copy(), v.copy()
     sequences = len(q_starts) - 1 if packed else len(q)
     entries = 1 if block_table is None else block_table.shape[1]
@@ -48,7 +49,7 @@ def attention(q, k, v, kv_used=None, block_table=None, append=None, q_starts=Non
             have = min(have + len(k_new), page * entries)
         at = tuple(np.array(places[:have], int).reshape(-1, 2).T)
         slopes = alibi if alibi is None or np.ndim(alibi) == 1 else alibi[s]
-        one, sums = oracle.attention(queries[None], k[at][None], v[at][None], alibi=slopes,
+        one, sums = oracle.attention(queries[None], k[at][None], v[at][None], alibi=slopes, qv=None if qv is None else qv[rows][None],
                                      kv_pad=None if kv_pad is None else [min(kv_pad[s], have)], **options)  # fmt: skip
         o[rows] = one[0]
         if packed:
@@ -125,4 +126,6 @@ def caches(draw, dtypes=("float32", "float16"), most=24):
         made["sinks"] = rng.standard_normal(kv_heads * group).astype("f")
     if draw(st.booleans()):
         made["alibi"] = rng.random(kv_heads * group if draw(st.booleans()) else (sequences, kv_heads * group)).astype("f")
+    if draw(st.booleans()):
+        made["qv"] = array(made["q"].shape[:-3], made["q"].shape[-3 if layout == "bshd" else -2], kv_heads * group, dim_v, True)
     return made

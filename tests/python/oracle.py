@@ -55,9 +55,11 @@ def sequences(batch, seq, kv_seq, q_starts=None, kv_starts=None, q_used=None, kv
 
 
 def attention(q, k, v, causal=False, scale=None, offset=None, layout="bshd", window=None, chunk=None, prefix=None, softcap=None,
-              sinks=None, alibi=None, bias=None, dropout=None, seed=0, return_max=False, **lengths):  # fmt: skip
+              sinks=None, alibi=None, bias=None, dropout=None, seed=0, return_max=False, qv=None, **lengths):  # fmt: skip
     """(o, lse), with return_max (o, lse, max), of arrays (batch, seq, heads, head_dim); k and v have kv_heads, which divides heads.
     Arguments are those of weft.attention(), lengths q_starts, kv_starts, q_used, kv_used and kv_pad."""
+    if qv is not None:  # the rest of longer queries, whose keys are K and V
+        q, k = np.concatenate([q, qv], 3), np.concatenate([k, v], 3)
     if layout == "bshd":
         q, k, v = (np.asarray(x, np.float64).swapaxes(1, 2) for x in (q, k, v))
     q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))

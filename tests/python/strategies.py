@@ -30,14 +30,15 @@ def attentions(draw, dtypes=("float32", "float16")):
 
 
 @st.composite
-def features(draw, dtypes=("float32", "float16"), most=40):
-    """Arguments of attention() with one to three of everything that it may have beside Q, K and V; lengths are arrays."""
+def features(draw, dtypes=("float32", "float16"), most=40, qv=False):
+    """Arguments of attention() with one to three of everything that it may have beside Q, K and V, among them `qv` where that is to be;
+    lengths are arrays."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     dtype, layout = draw(st.sampled_from(dtypes)), draw(st.sampled_from(["bshd", "bhsd"]))
     kv_heads, group, dim = draw(st.integers(1, 2)), draw(st.integers(1, 3)), draw(st.integers(1, 40))
     heads, dim_v = kv_heads * group, draw(st.one_of(st.just(dim), st.integers(1, 40)))
     names = draw(st.sets(st.sampled_from(["window", "chunk", "prefix", "softcap", "sinks", "alibi", "bias", "dropout", "packed", "used",
-                                          "pad"]), min_size=1, max_size=3))  # fmt: skip
+                                          "pad", *(["qv"] if qv else [])]), min_size=1, max_size=3))  # fmt: skip
     packed = "packed" in names
     sequences = draw(st.integers(1, 4))
     lengths, kv_lengths = (rng.integers(0 if packed else most, most + 1, sequences) for _ in range(2))
@@ -47,7 +48,10 @@ def features(draw, dtypes=("float32", "float16"), most=40):
     if not packed:
         batch, seq, kv_seq = sequences, draw(st.integers(1, most)), draw(st.integers(1, most))
     made = {}
-    for name, length, count, width in (("q", seq, heads, dim), ("k", kv_seq, kv_heads, dim), ("v", kv_seq, kv_heads, dim_v)):
+    arrays = {"q": (seq, heads, dim), "k": (kv_seq, kv_heads, dim), "v": (kv_seq, kv_heads, dim_v), "qv": (seq, heads, dim_v)}
+    for name, (length, count, width) in arrays.items():
+        if name == "qv" and "qv" not in names:
+            continue
         shape = (batch, length, count, width) if layout == "bshd" else (batch, count, length, width)
         made[name] = rng.standard_normal(shape).astype(dtype)
     causal = draw(st.booleans())
@@ -71,6 +75,7 @@ def features(draw, dtypes=("float32", "float16"), most=40):
     if "bias" in names and not packed:
         kind = draw(st.sampled_from([dtype, "float32", "bool"]))
         shape = [n if draw(st.booleans()) else 1 for n in (batch, heads, seq)] + [kv_seq]
+        shape = shape if max(shape) > 1 else [batch, heads, seq, kv_seq]  # one value for all scores is refused
         made["bias"] = rng.random(shape) < 0.7 if kind == "bool" else rng.standard_normal(shape).astype(kind)
     if "dropout" in names:
         made.update(dropout=draw(st.floats(0.05, 0.9)), seed=draw(st.integers(0, 2**64 - 1)))

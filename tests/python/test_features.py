@@ -15,7 +15,7 @@ LENGTHS = ("q_starts", "kv_starts", "q_used", "kv_used", "kv_pad")
 
 
 @settings(max_examples=120)
-@given(features())
+@given(features(qv=True))
 def test_random_features(arguments):
     found = weft.attention(**arguments, return_lse=True, return_max=True)
     expected = attention(**arguments, return_max=True)
@@ -108,11 +108,29 @@ def test_dropout_repeats_with_its_seed():
     ({"lengths": 12}, "lengths 12 is not a list"),
     ({"lengths": [12]}, "batch 2 of a packed batch is not 1"),
     ({"q_starts": []}, "q_starts is empty"),
+    ({"qv": Q[:, :11]}, r"qv is \(2, 11, 4, 16\), not shaped like q but with v's head_dim: \(2, 12, 4, 16\)"),
+    ({"qv": Q[..., :8]}, r"qv is \(2, 12, 4, 8\), not shaped"),
+    ({"qv": Q[0]}, r"qv is \(12, 4, 16\), not shaped"),
+    ({"qv": Q.astype("e")}, "qv is fp16 and q is fp32"),
+    ({"qv": Q[..., ::-1]}, "the last dimension of qv has stride -1"),
 ])  # fmt: skip
 def test_invalid(change, message):
     with pytest.raises(weft.Invalid, match=message) as caught:
         weft.attention(Q, K, V, **change)
     assert "\n" not in str(caught.value)
+
+
+def test_a_latent_cache_is_keys_and_values():
+    """Multi-head latent attention: K and V are slices of one array, and so are the queries."""
+    cache, q = (RNG.standard_normal((2, 9, heads, 576)).astype("f") for heads in (1, 8))
+    v, k, qv, rest = cache[..., :512], cache[..., 512:], q[..., :512], q[..., 512:]
+    for options in ({}, {"scale": 0.1, "causal": True, "kv_used": np.array([9, 5], "int32")}):
+        found, lse = weft.attention(rest, k, v, qv=qv, return_lse=True, **options)
+        expected, sums = attention(q, cache, v, **options)
+        assert_close(found, expected, "float32")
+        assert_close(lse, sums, "float32")
+    with pytest.raises(weft.Invalid, match="head dims of 72 and, for V, 512 are more than 576 together"):
+        weft.attention(q[..., :72], cache[..., :72], v, qv=qv)
 
 
 def test_arrays_of_one_framework():

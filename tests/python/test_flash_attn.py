@@ -10,6 +10,7 @@ from oracle import assert_close
 torch = pytest.importorskip("torch", reason="torch is not importable here: its tests are skipped")
 import torch_oracle  # noqa: E402
 import weft.flash_attn as flash_attn  # noqa: E402
+import weft.flash_attn_3 as flash_attn_3  # noqa: E402
 
 OPTIONS = ["dropout_p", "softmax_scale", "causal", "window_size", "softcap", "alibi_slopes", "deterministic", "return_attn_probs"]
 VARLEN = ["cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k"]
@@ -130,18 +131,42 @@ def test_tensors_are_copied_where_rows_have_gaps():
     torch.testing.assert_close(flash_attn.flash_attn_func(q, q, q), flash_attn.flash_attn_func(*[q.contiguous()] * 3))
 
 
+@pytest.mark.parametrize("name", ["flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache"])
+def test_queries_for_the_values(name):
+    """qv is the rest of longer queries, whose keys are k and v; vLLM calls it q_v."""
+    q, qv, k, v = normal(2, 7, 4, 16), normal(2, 7, 4, 40, seed=1), normal(2, 9, 2, 16, seed=2), normal(2, 9, 2, 40, seed=3)
+    packed = name == "flash_attn_varlen_func"
+    starts = [torch.tensor([0, n, 2 * n], dtype=torch.int32) for n in (7, 9)] if packed else []
+    mine = [x.detach().flatten(0, 1) if packed else x.detach() for x in (q, k, v, qv)]
+    with torch.no_grad():
+        expected = torch_oracle.attention(torch.cat([q, qv], 3).double(), torch.cat([k, v], 3).double(), v.double(), causal=True)
+    expected = expected.flatten(0, 1) if packed else expected
+    for module, more in ((flash_attn, {}), (flash_attn_3, {}), *([(flash_attn, {"q_v": mine[3]})] if packed else [])):
+        options = {"causal": True, **(more or {"qv": mine[3]})}
+        function, lengths = getattr(module, name), [*starts, 7, 9] if packed else []
+        assert_close(function(*mine[:3], *lengths, **options), expected, "float32")
+        sums = "return_attn_probs" if module is flash_attn_3 or name == "flash_attn_func" else "return_softmax_lse"
+        found = function(*mine[:3], *lengths, **options, **{"return_softmax_lse" if name.endswith("kvcache") else sums: True})
+        assert found[1].shape == ((4, 14) if packed else (2, 4, 7))
+        assert_close(found[0], expected, "float32")
+    if not name.endswith("kvcache"):
+        with pytest.raises(NotImplementedError, match="no dropout and no S_dmask with .*qv"):
+            getattr(flash_attn, name)(*mine[:3], *lengths, qv=mine[3], dropout_p=0.5)
+    mine[3].requires_grad_()
+    with pytest.raises(NotImplementedError, match="has no gradient"):
+        getattr(flash_attn, name)(*mine[:3], *lengths, qv=mine[3]).sum().backward()
+
+
 def test_refused_by_name():
     q = normal(1, 4, 2, 16)
     for function in (flash_attn.flash_attn_func, flash_attn.flash_attn_varlen_func, flash_attn.flash_attn_with_kvcache):
         starts = [torch.tensor([0, 4], dtype=torch.int32)] * 2 + [4, 4] if function is flash_attn.flash_attn_varlen_func else []
         tensors = [q[0]] * 3 if starts else [q] * 3
-        with pytest.raises(NotImplementedError, match="weft has no qv "):
-            function(*tensors, *starts, qv=q)
         with pytest.raises(NotImplementedError, match="FP8, with q_descale, k_descale and v_descale"):
             function(*(x.detach().to(torch.float8_e4m3fn) for x in tensors), *starts, q_descale=q)
         with torch.no_grad():  # descales are for FP8
             torch.testing.assert_close(function(*tensors, *starts, k_descale=q), function(*tensors, *starts))
-    for name in ("mask_mod", "block_sparse_tensors", "aux_tensors", "dynamic_causal", "output_scale", "cp_tot_seqused_k", "q_v"):
+    for name in ("mask_mod", "block_sparse_tensors", "aux_tensors", "dynamic_causal", "output_scale", "cp_tot_seqused_k"):
         with pytest.raises(NotImplementedError, match=f"weft has no {name} "):
             flash_attn.flash_attn_varlen_func(*[q[0]] * 3, *[torch.tensor([0, 4], dtype=torch.int32)] * 2, 4, 4, **{name: q})
     with pytest.raises(weft.Invalid, match="qkv is"):

@@ -86,6 +86,7 @@ def test_with_kvcache(data):
     starts, new_starts = (torch.from_numpy(np.cumsum([0, *x]).astype("int32")) for x in (lengths, new_lengths))
     q = normal(lengths.sum(), heads_k * group, dim, dtype=dtype)
     k, v = (normal(new_lengths.sum(), heads_k, dim, dtype=dtype) for _ in range(2)) if new else (None, None)
+    qv = normal(*q.shape, dtype=dtype) if draw(st.booleans()) else None
     rotary = (None, None)
     if new and draw(st.booleans()):
         angle = torch.rand(seqlen_k + 9, draw(st.sampled_from([4, 8]))) * 6.3
@@ -93,7 +94,7 @@ def test_with_kvcache(data):
         options.update(rotary_interleaved=draw(st.booleans()), rotary_seqlens=draw(st.sampled_from([None, used // 2])))
     given_new = (k, v)
     if not packed:
-        q = q.view(batch, seqlen_q, *q.shape[1:])
+        q, qv = (None if x is None else x.view(batch, seqlen_q, *x.shape[1:]) for x in (q, qv))
         k, v = (None if x is None else x.view(batch, seqlen_new, *x.shape[1:]) for x in (k, v))
         if new and draw(st.booleans()):  # only the new keys are packed
             options["cu_seqlens_k_new"], (k, v) = new_starts, given_new
@@ -107,13 +108,14 @@ def test_with_kvcache(data):
         None if not new else tuple(map(as_numpy, given_new)), starts.numpy(), new_starts.numpy(), None if rotary[0] is None else tuple(map(as_numpy, rotary)),
         options.get("rotary_interleaved", True), as_numpy(options.get("rotary_seqlens")), as_numpy(options["cache_leftpad"]),
         causal=options["causal"], window=options["window_size"], softcap=options["softcap"], alibi=as_numpy(options["alibi_slopes"]),
+        qv=as_numpy(qv if packed or qv is None else qv.flatten(0, 1)),
     )  # fmt: skip
     module = draw(st.sampled_from([flash_attn, flash_attn_3])) if options["alibi_slopes"] is None else flash_attn
     if module is flash_attn_3:
         options.pop("alibi_slopes")
     name = "page_table" if module is flash_attn_3 or packed else "block_table"
     found, sums = module.flash_attn_with_kvcache(q, k_cache, v_cache, k, v, rotary_cos=rotary[0], rotary_sin=rotary[1], cache_seqlens=used,
-                                                 cache_batch_idx=index, return_softmax_lse=True, **{name: table}, **options)  # fmt: skip
+                                                 cache_batch_idx=index, return_softmax_lse=True, qv=qv, **{name: table}, **options)  # fmt: skip
     if not packed:
         o, lse = o.reshape(q.shape), lse.reshape(-1, batch, seqlen_q).swapaxes(0, 1)
     assert_close(found.float(), o, DTYPES[dtype])

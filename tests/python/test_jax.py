@@ -216,6 +216,15 @@ def test_packed_batches_on_cpu():
         assert_close(jax.jit(lambda *x: weft.attention(*x, causal=True, **given))(q, k, v), expected, "float32")
 
 
+def test_queries_for_the_values_on_cpu():
+    q, k, v, qv = arrays("float32", (2, 6, 4, 8), (2, 9, 2, 8), (2, 9, 2, 5), (2, 6, 4, 5))
+    expected = attention(q, k, v, causal=True, qv=qv)[0]
+    for run in (weft.attention, jax.jit(weft.attention, static_argnames="causal")):
+        assert_close(run(q, k, v, qv=qv, causal=True), expected, "float32")
+    with pytest.raises(weft.Unsupported, match="an attention with qv has no gradient"):
+        jax.grad(lambda q: weft.attention(q, k, v, qv=qv).sum())(q)
+
+
 def test_gradients_that_are_not_there_on_cpu():
     (q,) = arrays("float32", (1, 6, 2, 8))
     slopes = jnp.ones(2, "float32")

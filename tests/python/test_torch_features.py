@@ -81,7 +81,7 @@ def test_the_operator_keeps_torch_s_rules():
     sides = [
         (leaf, K, V, {"sinks": torch.randn(4, requires_grad=True)}, None), (leaf, K, V[..., :5], {"bias": torch.randn(12, 12)}, (2, 2)),
         (Q[0], K[0], V[0], {"q_starts": torch.tensor([0, 5, 12], dtype=torch.int32)}, None),
-        (leaf, K, V, {"tree": torch.arange(Q.shape[0] * Q.shape[1]).view(Q.shape[:2])}, None),
+        (leaf, K, V, {"tree": torch.arange(Q.shape[0] * Q.shape[1]).view(Q.shape[:2])}, None), (Q, K, V[..., :5], {"qv": Q[..., 3:8]}, None),
     ]  # fmt: skip
     for q, k, v, given, window in sides:
         arguments = (q, k, v, *{**nothing, **given}.values(), True, None, None, "bshd", window, None, 0, 0, 5.0, 0.25, 7, True, True, "", False)
@@ -112,6 +112,22 @@ def test_gradients_that_are_not_there():
         weft.attention(q, K, V, alibi=torch.rand(4, requires_grad=True)).sum().backward()
     with pytest.raises(weft.Unsupported, match="gradient of max"):
         weft.attention(q, K, V, return_max=True)[1].sum().backward()
+    for given in ((q, Q), (Q, q)):
+        with pytest.raises(weft.Unsupported, match="an attention with qv has no gradient: use torch.no_grad"):
+            weft.attention(given[0], K, V, qv=given[1])
+
+
+def test_queries_for_the_values():
+    """Rows that lie apart, and columns that the operator copies; compiled."""
+    wide, expected = torch.randn(2, 12, 4, 40), None
+    for qv in (wide[..., 3:19], wide[..., 3:19].transpose(1, 3).contiguous().transpose(1, 3)):
+        theirs = torch_oracle.attention(torch.cat([Q, qv], 3).double(), torch.cat([K, V], 3).double(), V.double(), causal=True)
+        found = weft.torch.attention(Q, K, V, qv=qv, causal=True)
+        assert_close(found, theirs, "float32")
+        expected = found if expected is None else expected
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+        compiled = torch.compile(lambda q, qv: weft.attention(q, K, V, qv=qv, causal=True), fullgraph=True, backend="aot_eager")
+        torch.testing.assert_close(compiled(Q, qv.contiguous()), expected, rtol=0, atol=0)
 
 
 def test_a_cache_in_torch():
@@ -149,5 +165,5 @@ def test_the_operator_s_schema_says_what_is_written():
     nothing = [None] * len(weft.features.ARRAYS)
     nothing[list(weft.features.ARRAYS).index("kv_used")] = used
     arguments = (q, k, k.clone(), torch.empty_like(q), *nothing, table, new, new, None, None, None, None, True, None, None, "bshd", None, None,
-                 0, 0, 0.0, 0.0, 0, False, True, False, "")  # fmt: skip
+                 0, 0, 0.0, 0.0, 0, 0, False, True, False, "")  # fmt: skip
     torch.library.opcheck(torch.ops.weft.attention_in_place.default, arguments)

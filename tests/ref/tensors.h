@@ -73,6 +73,7 @@ static inline void pad_problem(weft_attention *p, int64_t pad) {
     p->k_strides = padded_strides(p->layout, p->kv_seq, p->kv_heads, p->head_dim, pad + 1);
     p->v_strides = padded_strides(p->layout, p->kv_seq, p->kv_heads, dim_v, pad + 2);
     p->o_strides = padded_strides(p->layout, p->seq, p->heads, dim_v, 2 * pad);
+    p->qv_strides = padded_strides(p->layout, p->seq, p->heads, dim_v, 3 * pad);
 }
 
 /* Elements of a row of a tensor, whose strides are one of the problem's. */
@@ -103,7 +104,7 @@ typedef struct tensors {
     weft_attention_extents size;
     weft_attention_data data;
     void *q, *k, *v;
-    void *sinks, *alibi, *bias; /* null: the problem has none */
+    void *sinks, *alibi, *bias, *qv; /* null: the problem has none */
 } tensors;
 
 /* What is added to scores, sometimes much; or bytes that hide one key of four. */
@@ -131,6 +132,8 @@ static inline void tensors_add_extras(uint64_t *state, tensors *t) {
         ((float *)t->alibi)[i] = fabsf(((float *)t->alibi)[i]) * 0.1f;
     }
     t->bias = p->extras & WEFT_BIAS ? random_bias(state, p) : NULL;
+    t->qv = p->extras & WEFT_QV ? random_buffer(state, p->dtype, t->size.qv) : NULL;
+    t->data.qv = t->qv;
     t->data.sinks = t->sinks;
     t->data.alibi = t->alibi;
     t->data.bias = t->bias;
@@ -195,7 +198,7 @@ static inline void tensors_free(tensors *t) {
     guarded_free(t->v);
     guarded_free(t->data.o);
     guarded_free(t->data.lse);
-    void *extras[] = {t->sinks, t->alibi, t->bias, t->data.max};
+    void *extras[] = {t->sinks, t->alibi, t->bias, t->qv, t->data.max};
     for (size_t i = 0; i < sizeof extras / sizeof *extras; i++) {
         if (extras[i]) {
             guarded_free(extras[i]);

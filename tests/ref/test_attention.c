@@ -169,6 +169,76 @@ static void random_shapes_match_the_definition(void **state) {
     }
 }
 
+/* A row of a tensor, and behind it one of another, as a row of a third, which is packed (batch, seq, heads, ...). */
+static void join_rows(const tensors *t, int64_t heads, int64_t seq, const void *first, const weft_strides *s,
+                      const void *second, const weft_strides *behind, void *to) {
+    const int64_t dim = t->p.head_dim, all = dim + t->p.head_dim_v;
+    for (int64_t i = 0; i < t->p.batch * seq * heads * all; i++) {
+        const int64_t d = i % all, h = i / all % heads, row = i / all / heads % seq, b = i / all / heads / seq;
+        weft_ref_store(t->p.dtype, to, (size_t)i,
+                       d < dim ? element(t->p.dtype, first, *s, b, row, h, d)
+                               : element(t->p.dtype, second, *behind, b, row, h, d - dim));
+    }
+}
+
+/* Queries for the values are the rest of longer queries, whose keys are K and V. */
+static void qv_is_the_rest_of_longer_queries(void **state) {
+    (void)state;
+    uint64_t seed = random_seed(9);
+    for (int n = 0; random_round(&seed, &n, 60); n++) {
+        weft_attention p = problem_of(random_between(&seed, 1, 12), random_between(&seed, 1, 14), WEFT_MASK_NONE, 0);
+        draw_mask(&seed, &p);
+        p.dtype = (weft_dtype)(n % 3);
+        p.layout = (weft_layout)(n / 3 % 2);
+        p.batch = random_between(&seed, 1, 3);
+        p.kv_heads = random_between(&seed, 1, 2);
+        p.heads = p.kv_heads * random_between(&seed, 1, 4);
+        p.head_dim = random_between(&seed, 1, 24);
+        p.head_dim_v = n % 4 == 0 ? 0 : random_between(&seed, 1, 40);
+        p.scale = n % 5 == 0 ? -0.3 : 0;
+        p.softcap = n % 6 == 5 ? 2 : 0;
+        p.extras = WEFT_QV;
+        if (n % 2) {
+            pad_problem(&p, random_between(&seed, 0, 5));
+        }
+        tensors t = tensors_new(&seed, &p);
+        weft_attention longer = p;
+        const weft_strides packed = {0, 0, 0};
+        longer.layout = WEFT_BSHD;
+        longer.head_dim = t.p.head_dim + t.p.head_dim_v;
+        longer.head_dim_v = t.p.head_dim_v;
+        longer.extras = 0;
+        longer.q_strides = longer.k_strides = packed;
+        longer.v_strides = t.p.v_strides;
+        longer.o_strides = t.p.o_strides;
+        tensors one = tensors_new(&seed, &longer);
+        assert_true(one.p.scale == t.p.scale); /* by default that of both head dims */
+        join_rows(&t, p.heads, p.seq, t.q, &t.p.q_strides, t.qv, &t.p.qv_strides, one.q);
+        join_rows(&t, p.kv_heads, p.kv_seq, t.k, &t.p.k_strides, t.v, &t.p.v_strides, one.k);
+        memcpy(one.v, t.v, t.size.v * weft_dtype_bytes(p.dtype));
+        for (int64_t i = 0; i < p.batch * p.heads * p.seq; i++) {
+            double weights[64], out[64], want[64];
+            float plain[64];
+            const int64_t row = i % p.seq, h = i / p.seq % p.heads, b = i / p.seq / p.heads;
+            const weft_ref_row got = weft_ref_attention_row(&t.p, &t.data, b, h, row, weights, out);
+            const weft_ref_row all = weft_ref_attention_row(&one.p, &one.data, b, h, row, weights, want);
+            assert_true(got.lse == all.lse || fabs(got.lse - all.lse) < 1e-13);
+            for (int64_t d = 0; d < t.p.head_dim_v; d++) {
+                assert_near(out[d], want[d], 1e-13);
+            }
+            weft_ref_attention_row_naive(&t.p, &t.data, b, h, row, plain, out);
+            for (int64_t d = 0; d < t.p.head_dim_v; d++) {
+                assert_near(out[d], want[d], p.dtype == WEFT_FP32 ? 1e-5 : p.dtype == WEFT_FP16 ? 4e-3 : 3e-2);
+            }
+        }
+        assert_int_equal(weft_ref_attention(&t.p, &t.data, NULL), WEFT_OK);
+        tensors_check_borders(&t);
+        assert_true(weft_problem_flops(&p) == weft_problem_flops(&longer));
+        tensors_free(&t);
+        tensors_free(&one);
+    }
+}
+
 /* Packed strides that are left to the library are those of the layout. */
 static void packed_is_the_layout(void **state) {
     (void)state;
@@ -280,6 +350,7 @@ int main(void) {
         cmocka_unit_test(one_hot_values_read_the_weights),
         cmocka_unit_test(no_visible_key_gives_zeros),
         cmocka_unit_test(random_shapes_match_the_definition),
+        cmocka_unit_test(qv_is_the_rest_of_longer_queries),
         cmocka_unit_test(packed_is_the_layout),
         cmocka_unit_test(lse_may_be_null),
         cmocka_unit_test(visible_nan_spreads_and_masked_does_not),

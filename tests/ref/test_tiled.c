@@ -157,6 +157,7 @@ static void attention_every_schedule(void **state) {
         weft_attention p =
             attention_of(cases[i].heads, cases[i].kv_heads, cases[i].seq, cases[i].kv_seq, cases[i].mask, cases[i].offset);
         p.layout = (weft_layout)(i % 2);
+        p.extras = i % 3 == 1 ? WEFT_QV : 0;
         pad_problem(&p, cases[i].pad);
         attention_case c = attention_expect(tensors_new(&seed, &p));
         for_every_schedule(WEFT_GRID_HEADS, &cases[i].s, check_attention, &c);

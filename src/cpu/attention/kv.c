@@ -67,21 +67,30 @@ static void gather(const weft_cpu_kv *kv, const weft_attention *p, const tensor 
     }
 }
 
-/* A panel whose rows lie apart is gathered first. */
-static void pack_keys(const weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *p, const tensor *t,
-                      int64_t begin, int64_t keys, char *to) {
+/* Rows of `dim` elements as lines. A panel whose rows lie apart is gathered first. */
+static void pack_rows(const weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *p, const tensor *t,
+                      int64_t dim, int64_t begin, int64_t keys, char *to) {
     const int64_t lines = kernel->a.lines, bytes = (int64_t)weft_dtype_bytes(p->dtype);
     float room[WEFT_CPU_MOST_LINES * WEFT_MAX_HEAD_DIM];
     for (int64_t key = 0; key < keys; key += lines, to += kv->k_panel) {
         const int64_t count = weft_cpu_min(lines, keys - key);
         const weft_cpu_run run = run_of(kv, p, t, begin + key, begin + key + count);
-        weft_cpu_source source = {p->dtype, run.at, 0, run.step / bytes, 1, count, p->head_dim};
+        weft_cpu_source source = {p->dtype, run.at, 0, run.step / bytes, 1, count, dim};
         if (run.rows < count) {
-            gather(kv, p, t, begin + key, count, 0, p->head_dim, (char *)room);
+            gather(kv, p, t, begin + key, count, 0, dim, (char *)room);
             source.data = room;
-            source.line_stride = p->head_dim;
+            source.line_stride = dim;
         }
         kernel->pack_a(&source, to);
+    }
+}
+
+/* What queries are multiplied with: keys and, for qv, values behind them in the same panels. */
+static void pack_keys(const weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *p, const tensor *k,
+                      const tensor *v, int64_t begin, int64_t keys, char *to) {
+    pack_rows(kv, kernel, p, k, p->head_dim, begin, keys, to);
+    if (p->extras & WEFT_QV) {
+        pack_rows(kv, kernel, p, v, p->head_dim_v, begin, keys, to + weft_cpu_panel_bytes(kernel, kernel->a, p->head_dim));
     }
 }
 
@@ -119,7 +128,7 @@ weft_cpu_kv_block weft_cpu_kv_pack_block(const weft_cpu_kv *kv, const weft_cpu_k
                                          int64_t keys, char *k_to, char *v_to) {
     const weft_rows all = {begin, begin + keys};
     const tensor of_k = {k, &p->k_strides, batch, kv_head, all}, of_v = {v, &p->v_strides, batch, kv_head, all};
-    pack_keys(kv, kernel, p, &of_k, begin, keys, k_to);
+    pack_keys(kv, kernel, p, &of_k, &of_v, begin, keys, k_to);
     return (weft_cpu_kv_block){k_to, v_to, pack_values(kv, kernel, p, &of_v, begin, keys, v_to)};
 }
 
@@ -233,25 +242,25 @@ static void pack_item(void *context, void *scratch, int64_t item) {
                     : counts(p, at.batch, at.head, at.begin, at.keys))) {
         return;
     }
+    const tensor k = {pack->k, &p->k_strides, at.batch, at.head, at.needed};
+    const tensor v = {pack->v, &p->v_strides, at.batch, at.head, at.needed};
     if (item % 2 == 0) {
-        const tensor k = {pack->k, &p->k_strides, at.batch, at.head, at.needed};
-        pack_keys(kv, pack->kernel, p, &k, at.begin, at.keys, kv->k + (size_t)block * kv->k_block);
+        pack_keys(kv, pack->kernel, p, &k, &v, at.begin, at.keys, kv->k + (size_t)block * kv->k_block);
     } else {
-        const tensor v = {pack->v, &p->v_strides, at.batch, at.head, at.needed};
         kv->nonfinite[block] =
             (unsigned char)pack_values(kv, pack->kernel, p, &v, at.begin, at.keys, kv->v + (size_t)block * kv->v_block);
     }
 }
 
 void weft_cpu_kv_lay_out(weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *problem, int64_t tile_n) {
-    const int64_t lines = kernel->a.lines;
+    const int64_t lines = kernel->a.lines, dim_v = problem->extras & WEFT_QV ? problem->head_dim_v : 0;
     *kv = (weft_cpu_kv){.tile_n = tile_n, .kv_heads = problem->kv_heads};
     kv->keys = weft_cpu_pad(tile_n, lines);
     kv->hides = problem->mask != WEFT_MASK_NONE || weft_attention_has_band(problem) || problem->dropout > 0;
     kv->dims = weft_cpu_pad(problem->head_dim_v, lines);
-    kv->depth = weft_cpu_pad(problem->head_dim, kernel->depth);
+    kv->depth = weft_cpu_pad(problem->head_dim, kernel->depth) + weft_cpu_pad(dim_v, kernel->depth);
     kv->blocks = (problem->kv_seq + tile_n - 1) / tile_n;
-    kv->k_panel = weft_cpu_panel_bytes(kernel, kernel->a, problem->head_dim);
+    kv->k_panel = weft_cpu_panel_bytes(kernel, kernel->a, kv->depth);
     kv->v_panel = weft_cpu_panel_bytes(kernel, kernel->a, tile_n);
     kv->k_block = kv->k_panel * (size_t)(kv->keys / lines);
     kv->v_block = kv->v_panel * (size_t)(kv->dims / lines);

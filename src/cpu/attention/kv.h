@@ -15,7 +15,7 @@ typedef struct weft_cpu_kv_line {
 typedef struct weft_cpu_kv {
     int64_t tile_n;          /* keys in a block */
     int64_t keys, dims;      /* tile_n and head_dim_v, padded to whole panels */
-    int64_t depth;           /* head_dim, padded to the kernel's depth */
+    int64_t depth;           /* head_dim, padded to the kernel's depth; for qv, head_dim_v, padded likewise, behind it */
     int64_t blocks;          /* of a kv head */
     size_t k_panel, v_panel; /* bytes */
     size_t k_block, v_block; /* bytes */

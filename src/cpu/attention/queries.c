@@ -13,8 +13,8 @@ void weft_cpu_attention_job_init(weft_cpu_attention_job *a, const weft_attention
     *a = (weft_cpu_attention_job){
         .p = problem, .data = data, .kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, problem->dtype), .tile_m = tile_m};
     a->scores = weft_cpu_scores_of(problem, a->kernel, fabs(problem->scale), data->alibi, data->bias, data->dropout_seed);
-    a->q_panel = weft_cpu_panel_bytes(a->kernel, a->kernel->b, problem->head_dim);
     weft_cpu_kv_lay_out(&a->kv, a->kernel, problem, tile_n);
+    a->q_panel = weft_cpu_panel_bytes(a->kernel, a->kernel->b, a->kv.depth);
     a->kv.pages = weft_attention_pages(problem, data);
 }
 
@@ -58,6 +58,13 @@ void weft_cpu_queries_load(const weft_cpu_attention_job *a, const weft_cpu_query
             p->head_dim};
         char *panel = b->q + (size_t)(i / width) * a->q_panel;
         a->kernel->pack_b(&source, panel);
+        if (p->extras & WEFT_QV) {
+            const weft_cpu_source qv = {
+                p->dtype,          a->data->qv, weft_row_index(&p->qv_strides, q->batch, q->rows.begin + i, q->head),
+                p->qv_strides.seq, 1,           source.lines,
+                p->head_dim_v};
+            a->kernel->pack_b(&qv, panel + weft_cpu_panel_bytes(a->kernel, a->kernel->b, p->head_dim));
+        }
         if (p->scale < 0) {
             negate(a->kernel, panel, a->q_panel);
         }

@@ -30,7 +30,11 @@ enum {
 };
 
 static int64_t rows_of(const weft_attention *p) {
-    return p->seq * (p->heads / p->kv_heads);
+    return weft_attention_most_queries(p) * (p->heads / p->kv_heads);
+}
+
+static int64_t sequences_of(const weft_attention *p) {
+    return p->sequences > 0 ? p->sequences : p->batch;
 }
 
 static int is_aligned(const weft_strides *s) {
@@ -70,12 +74,14 @@ static int is_fresh(const weft_attention *p) {
     return p->cache.append > 0 || p->cache.rotary_dim > 0;
 }
 
-/* Whether some query sees every key that is appended: who reads a key also stores it. */
+/* Whether some query sees every key that is appended: who reads a key also stores it. A packed batch may append to
+ * sequences without queries. */
 static int sees_new(const weft_attention *p) {
     const weft_band band = weft_attention_band(p);
     const int is_open = band.left == WEFT_BAND_OPEN && band.chunk == 0;
     const int has_others = p->extras & (WEFT_Q_USED | WEFT_KV_PAD) || p->lengths.q_used || p->lengths.kv_pad;
-    return p->cache.append == 0 || (band.from_end && (is_open || p->cache.append <= p->seq) && !has_others);
+    return p->cache.append == 0 ||
+           (p->sequences == 0 && band.from_end && (is_open || p->cache.append <= p->seq) && !has_others);
 }
 
 static weft_status check(const weft_attention *p, const weft_schedule *s, const weft_cuda_knobs *knobs, weft_message *why) {
@@ -84,11 +90,11 @@ static weft_status check(const weft_attention *p, const weft_schedule *s, const 
     if (p->dtype != WEFT_FP16 && p->dtype != WEFT_BF16) {
         return weft_fail(why, WEFT_UNSUPPORTED, "dtype %s is not fp16 or bf16", weft_dtype_name(p->dtype));
     }
-    if (lacks || knobs->precise || p->sequences > 0) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it has no %s",
-                         lacks            ? lacks
-                         : knobs->precise ? "precise math"
-                                          : "packed batches");
+    if (lacks || knobs->precise) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no %s", lacks ? lacks : "precise math");
+    }
+    if (weft_attention_most_queries(p) == 0) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has packed batches only with q_most");
     }
     if (!sees_new(p)) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it appends no keys that no query may see");
@@ -96,9 +102,9 @@ static weft_status check(const weft_attention *p, const weft_schedule *s, const 
     if (rows_of(p) > MOST_ROWS) {
         return weft_fail(why, WEFT_UNSUPPORTED,
                          "it is for few queries: %" PRId64 " of each of %" PRId64 " heads that share keys are more than %d",
-                         p->seq, p->heads / p->kv_heads, MOST_ROWS);
+                         weft_attention_most_queries(p), p->heads / p->kv_heads, MOST_ROWS);
     }
-    if (!weft_multiply(p->batch * p->kv_heads, p->kv_seq + WEFT_LEAF, &leaves) || leaves / 2 > INT32_MAX) {
+    if (!weft_multiply(sequences_of(p) * p->kv_heads, p->kv_seq + WEFT_LEAF, &leaves) || leaves / 2 > INT32_MAX) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has not so many keys");
     }
     if (!is_aligned(&p->q_strides) || !is_aligned(&p->k_strides) || !is_aligned(&p->v_strides) ||
@@ -121,7 +127,7 @@ static weft_status check(const weft_attention *p, const weft_schedule *s, const 
  * several CTAs share, but for plain tensors on Hopper) decides, and else what was measured: docs/lab/decode.md. */
 static int suits(const weft_plan *plan, const weft_cuda_device *device) {
     const weft_attention *p = &plan->attention;
-    const int64_t rows = rows_of(p), tiles = p->batch * p->kv_heads, sms = device->multiprocessors;
+    const int64_t rows = rows_of(p), tiles = sequences_of(p) * p->kv_heads, sms = device->multiprocessors;
     const int is_named = plan->device.kernel && strncmp(plan->device.kernel, "decode", 6) == 0;
     if (is_named || (weft_attention_asks(p) & WEFT_HAS_CACHE)) {
         return 1;
@@ -222,7 +228,7 @@ static int64_t parts(const weft_plan *plan, const weft_decode_variant *v) {
 static size_t workspace(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;
     const weft_decode_variant *v = variant_of(&c->main->choice);
-    const size_t dealt = (size_t)plan->attention.batch * sizeof(weft_decode_dealt);
+    const size_t dealt = (size_t)sequences_of(&plan->attention) * sizeof(weft_decode_dealt);
     return c->pass_count > MERGE ? (size_t)parts(plan, v) * (size_t)(v->depth + 2) * sizeof(float) + dealt : 0;
 }
 
@@ -268,6 +274,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->v_strides = p->v_strides;
     to->o_strides = p->o_strides;
     to->seq = (int32_t)p->seq;
+    to->most = (int32_t)weft_attention_most_queries(p);
     to->heads = (int32_t)p->heads;
     to->kv_heads = (int32_t)p->kv_heads;
     to->group = (int32_t)(p->heads / p->kv_heads);
@@ -316,7 +323,9 @@ static const double fixed_seconds = 9e-6, bandwidth_share = 0.9;
 static double cost(const weft_plan *plan, const weft_cuda_device *device) {
     (void)device;
     const weft_attention *p = &plan->attention;
-    const double seen = weft_attention_pairs(p) / (double)p->seq;
+    const double each =
+        (double)p->batch * (double)p->seq / (double)sequences_of(p); /* queries of a sequence, in the mean */
+    const double seen = weft_attention_pairs(p) / each;
     const double bytes =
         seen * (double)p->kv_heads * (double)(p->head_dim + p->head_dim_v) * (double)weft_dtype_bytes(p->dtype);
     return fixed_seconds + bytes / (bandwidth_share * plan->machine.dram_bandwidth);

@@ -60,7 +60,7 @@ template <class S> static __device__ __forceinline__ void decode_merge_runs(cons
     };
     const auto store = [&]() {
         if (lane < threads) {
-            decode_store<S>(p, s, sequence, tile, row, part, nodes[0]);
+            decode_store<S>(p, s, p.runs.sequences.packed ? 0 : sequence, tile, row, part, nodes[0]);
         }
     };
     if (alone) { /* a warp has a row */

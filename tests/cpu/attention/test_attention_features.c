@@ -19,7 +19,7 @@ static void each_kernel(void (*check)(void)) {
 
 /* A small problem with these features, and its tensors. The reference takes lengths from the problem, the plan those that
  * the problem leaves open from the data. */
-static weft_attention draw(uint64_t *random, int round, int32_t bits, drawn_lengths *lengths, tensors *t) {
+static weft_attention draw(uint64_t *random, int round, int32_t bits, int with_qv, drawn_lengths *lengths, tensors *t) {
     weft_attention p = random_attention(random, round);
     const weft_strides packed = {0, 0, 0};
     p.q_strides = p.k_strides = p.v_strides = p.o_strides = packed;
@@ -36,6 +36,11 @@ static weft_attention draw(uint64_t *random, int round, int32_t bits, drawn_leng
     }
     draw_features(random, &p, bits, 16, lengths);
     p.scale = round % 7 == 6 ? -0.3 : 0;
+    if (with_qv) { /* both head dims are at most the largest one */
+        p.extras |= WEFT_QV;
+        p.head_dim = weft_smaller(p.head_dim, WEFT_MAX_HEAD_DIM - 64);
+        p.head_dim_v = weft_smaller(p.head_dim_v ? p.head_dim_v : p.head_dim, WEFT_MAX_HEAD_DIM - p.head_dim);
+    }
     if (round % 4 == 0) {
         pad_problem(&p, 3);
     }
@@ -51,7 +56,7 @@ static void check_forward(void) {
         const int32_t bits = draw_pair(&random, round);
         drawn_lengths lengths;
         tensors t;
-        const weft_attention p = draw(&random, round, bits, &lengths, &t);
+        const weft_attention p = draw(&random, round, bits, round % 3 == 1, &lengths, &t);
         const weft_schedule s = random_schedule(&random, &p);
         run(&t, &p, round % 3 ? &s : NULL);
         compare(&t);
@@ -76,7 +81,8 @@ static void hidden_values_add_nothing(void **state) {
         drawn_lengths lengths;
         tensors t;
         const int32_t bits = (hiding[round % 6] | draw_pair(&random, round)) & ~(WEFT_HAS_SINKS | WEFT_HAS_BIAS);
-        const weft_attention p = draw(&random, 3 * round, bits, &lengths, &t); /* fp32 */
+        const int with_qv = round % 4 == 3 && !(bits & WEFT_HAS_DROPOUT); /* else scores of dropped keys are NaN: spoil() */
+        const weft_attention p = draw(&random, 3 * round, bits, with_qv, &lengths, &t); /* fp32 */
         const weft_schedule s = random_schedule(&random, &p);
         spoil(&random, &t);
         run(&t, &p, &s);
@@ -92,7 +98,7 @@ static void check_gradients(void) {
         const int32_t bits = draw_pair(&random, round);
         drawn_lengths lengths;
         tensors t;
-        const weft_attention p = draw(&random, round, bits, &lengths, &t);
+        const weft_attention p = draw(&random, round, bits, 0, &lengths, &t);
         check_backward(&random, &t, &p, round);
         tensors_free(&t);
     }
@@ -112,7 +118,7 @@ static void masks_of_pairs(void **state) {
         const int32_t bits = draw_pair(&random, round) | (round % 3 ? WEFT_HAS_BLOCKS : WEFT_HAS_TREE);
         static drawn_lengths lengths;
         tensors t;
-        weft_attention p = draw(&random, round % 2 ? 8 : round, bits & ~WEFT_HAS_LARGE_DIM, &lengths, &t);
+        weft_attention p = draw(&random, round % 2 ? 8 : round, bits & ~WEFT_HAS_LARGE_DIM, 0, &lengths, &t);
         p.scale = t.p.scale = round % 4 < 2 ? -0.3 : 0.2;
         const weft_schedule s = random_schedule(&random, &p);
         run(&t, &p, &s);

@@ -141,6 +141,32 @@ static void decode_takes_unlike_lengths(void **state) {
     }
 }
 
+/* Multi-head latent attention at DeepSeek's head dims: a cache of one row a token for all heads. */
+static void latent_caches_are_as_sequences_alone(void **state) {
+    (void)state;
+    uint64_t random = random_seed(9106);
+    for (int round = 0; random_round(&random, &round, 12); round++) {
+        weft_message message = {""};
+        cache_case c;
+        draw_decode(&random, round, &c);
+        c.p.kv_heads = 1;
+        c.p.seq = random_between(&random, 1, 3); /* several queries of several heads are no decode */
+        c.p.heads = c.p.seq > 1 ? random_between(&random, 1, 20) : random_between(&random, 1, 128);
+        c.p.head_dim = 64;
+        c.p.head_dim_v = 512;
+        c.p.extras |= WEFT_QV;
+        fill_case(&random, &c);
+        weft_plan *plan;
+        if (plan_for(&plan, &c.p, NULL, NULL, &message) || weft_plan_run(plan, &c.data, &message)) {
+            fail_msg("%s", message.text);
+        }
+        assert_int_equal(weft_plan_schedule(plan).tile_n == 1536, c.p.seq == 1 || c.p.heads == 1);
+        weft_plan_destroy(plan);
+        check_case(&random, &c);
+        case_free(&c);
+    }
+}
+
 /* One sequence of 2500 keys in pages of 16, and others around it. */
 enum { KEYS = 2500, PAGE = 16, EACH = 180, HEADS = 4, DIM = 32, MOST_BATCH = 6, PAGES = MOST_BATCH * EACH };
 
@@ -233,9 +259,12 @@ static void bad_tables_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reference_is_as_sequences_alone),  cmocka_unit_test(caches_are_as_sequences_alone),
-        cmocka_unit_test(dropout_and_bias_go_by_columns),   cmocka_unit_test(decode_takes_unlike_lengths),
-        cmocka_unit_test(batches_do_not_change_a_sequence), cmocka_unit_test(bad_tables_are_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(reference_is_as_sequences_alone),
+                                       cmocka_unit_test(caches_are_as_sequences_alone),
+                                       cmocka_unit_test(latent_caches_are_as_sequences_alone),
+                                       cmocka_unit_test(dropout_and_bias_go_by_columns),
+                                       cmocka_unit_test(decode_takes_unlike_lengths),
+                                       cmocka_unit_test(batches_do_not_change_a_sequence),
+                                       cmocka_unit_test(bad_tables_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
