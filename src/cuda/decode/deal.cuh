@@ -22,7 +22,8 @@ static __device__ __forceinline__ int decode_sum(int number) {
     return number;
 }
 
-struct decode_deal {
+/* ALONE: the level of a sequence's runs is its own, by weft_run_level_alone(). */
+template <bool ALONE> struct decode_deal {
     int level;
     int base;       /* sequences base .. base + 31 are looked at */
     int before;     /* runs of those before them, in all tiles */
@@ -39,13 +40,24 @@ struct decode_deal {
         }
     }
 
+    /* Of the runs of a sequence of these leaves. */
+    __device__ __forceinline__ int level_of(int from, int to) const {
+        return ALONE ? weft_run_level_alone(to - from) : level;
+    }
+
     __device__ __forceinline__ void count(const weft_decode_params &p) {
         const weft_rows leaves = {begin, end};
-        runs = base + (int)(threadIdx.x % 32) < p.runs.sequences.count ? (int)weft_run_count(leaves, level) : 0;
+        const int32_t of = level_of(begin, end);
+        runs = base + (int)(threadIdx.x % 32) < p.runs.sequences.count ? (int)weft_run_count(leaves, of) : 0;
     }
 
     __device__ __forceinline__ explicit decode_deal(const weft_decode_params &p) : level(p.level), base(0), before(0) {
         if (p.alike) {
+            return;
+        }
+        if (ALONE) {
+            look(p);
+            count(p);
             return;
         }
         int leaves = 0, longest = 0, counts[WEFT_RUN_LEVELS] = {};
@@ -72,13 +84,14 @@ struct decode_deal {
 
     __device__ __forceinline__ void set(decode_run &run, int place, int sequence, int tile, int number, int runs_of,
                                         int from, int to) {
+        const int of = level_of(from, to);
         run.place = place;
         run.sequence = sequence;
         run.tile = tile;
         run.count = runs_of;
-        run.first = from >> level;
-        run.begin = max(from, (run.first + number) << level);
-        run.end = min(to, (run.first + number + 1) << level);
+        run.first = from >> of;
+        run.begin = max(from, (run.first + number) << of);
+        run.end = min(to, (run.first + number + 1) << of);
     }
 
     /* The run of a place, or false when there is none. Places may only grow from call to call. */

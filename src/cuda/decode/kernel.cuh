@@ -178,7 +178,7 @@ template <class S> static __device__ __forceinline__ void decode_attention(const
         grid_wait();
         grid_let_next();
     }
-    decode_deal deal(p);
+    decode_deal<S::alone> deal(p);
     decode_run run;
 #pragma unroll 1
     for (int place = (int)blockIdx.x; deal.find(p, place, run); place += (int)gridDim.x) {

@@ -16,8 +16,8 @@ template <class S> static __device__ __forceinline__ void decode_merge_runs(cons
     static __shared__ __align__(16) float sums[WEFT_DECODE_MERGE_WARPS][S::depth];
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, part = lane % threads;
     const int unit = (int)blockIdx.x * p.merged_rows, rest = unit / S::rows, tiles = (int)p.runs.tiles;
-    grid_let_next();     /* who comes next waits for this launch, which waits for the one before */
-    decode_deal deal(p); /* lengths are older than that one */
+    grid_let_next();               /* who comes next waits for this launch, which waits for the one before */
+    decode_deal<S::alone> deal(p); /* lengths are older than that one */
     decode_run run;
     deal.find_sequence(p, rest / tiles, rest % tiles, run);
     const int begin = run.first, end = run.first + run.count;
