@@ -38,9 +38,8 @@ int fake_run_mla(const char *kernel, unsigned grid, void *parameters) {
         !are_maps(p, &p->v, all->v, &all->v_strides, all->head_dim_v)) {
         return 1;
     }
-    if (strcmp(launch, "_merge") == 0) {
-        const int64_t ctas = all->runs.sequences.count * all->runs.tiles * rows / all->merged_rows;
-        return grid == (unsigned)ctas && all->sums ? 0 : 1;
+    if (strcmp(launch, "_clear") == 0) {
+        return grid * WEFT_MLA_CLEARED >= all->runs.sequences.count * all->runs.tiles && p->done ? 0 : 1;
     }
     weft_attention problem = fake_decode_problem(all, (weft_dtype)weft_dtype_find(dtype));
     weft_attention_data data = fake_decode_data(all);

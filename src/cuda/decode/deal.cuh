@@ -9,6 +9,7 @@
 struct decode_run {
     int sequence, tile;
     int count;      /* runs of the sequence */
+    int number;     /* of this one among them */
     int first;      /* the number of the sequence's first run among those of its level, counted from key 0 */
     int begin, end; /* leaves */
     int place;      /* among all runs */
@@ -89,6 +90,7 @@ template <bool ALONE> struct decode_deal {
         run.sequence = sequence;
         run.tile = tile;
         run.count = runs_of;
+        run.number = number;
         run.first = from >> of;
         run.begin = max(from, (run.first + number) << of);
         run.end = min(to, (run.first + number + 1) << of);

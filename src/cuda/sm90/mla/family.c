@@ -17,9 +17,6 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 
 _Static_assert(sizeof(weft_mla_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
 
-/* The launches of a run. */
-enum { MAIN = 0, MERGE = 1 };
-
 enum {
     KNOWN = WEFT_HAS_WINDOW | WEFT_HAS_CHUNK | WEFT_HAS_LENGTHS | WEFT_HAS_SOFTCAP | WEFT_HAS_SINKS | WEFT_HAS_OTHER_DIM |
             WEFT_HAS_LARGE_DIM | WEFT_HAS_PAGES | WEFT_HAS_QV
@@ -145,15 +142,15 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
 /* A sequence of one leaf is one run. */
 static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main) {
     const weft_runs runs = weft_decode_runs(plan, WEFT_MLA_ROWS);
-    list[MAIN] = *choice;
-    list[MERGE] = (weft_cuda_choice){.image = choice->image,
-                                     .kernel = find(&plan->attention)->merge,
-                                     .threads = 32 * WEFT_DECODE_MERGE_WARPS,
-                                     .overlaps = 1,
-                                     .grid = runs.sequences.count * runs.tiles * WEFT_MLA_ROWS /
-                                             weft_decode_merged_rows(&plan->attention, &runs)};
-    *main = MAIN;
-    return plan->attention.kv_seq > WEFT_LEAF ? MERGE + 1 : MERGE;
+    const int64_t counters = runs.sequences.count * runs.tiles;
+    *main = plan->attention.kv_seq > WEFT_LEAF;
+    list[0] = (weft_cuda_choice){.image = choice->image,
+                                 .kernel = find(&plan->attention)->clear,
+                                 .threads = WEFT_MLA_CLEARED,
+                                 .overlaps = 1,
+                                 .grid = (counters + WEFT_MLA_CLEARED - 1) / WEFT_MLA_CLEARED};
+    list[*main] = *choice;
+    return *main + 1;
 }
 
 static void complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
@@ -179,7 +176,9 @@ static int64_t heads_in_tile(const weft_plan *plan, const weft_cuda_device *devi
 
 static size_t workspace(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;
-    return c->pass_count > MERGE ? (size_t)parts(plan) * (WEFT_MLA_DEPTH_V + 2) * sizeof(float) : 0;
+    const weft_runs runs = weft_decode_runs(plan, WEFT_MLA_ROWS);
+    const size_t counters = (size_t)(runs.sequences.count * runs.tiles) * sizeof(uint32_t);
+    return c->pass_count > 1 ? (size_t)parts(plan) * (WEFT_MLA_DEPTH_V + 2) * sizeof(float) + counters : 0;
 }
 
 /* K or V in boxes of so many rows. */
@@ -221,7 +220,10 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     }
     weft_decode_fill(&to->all, plan, data, walk, WEFT_MLA_ROWS, 1);
     to->all.sums = data->workspace;
-    to->all.stats = to->all.sums ? to->all.sums + parts(plan) * WEFT_MLA_DEPTH_V : NULL;
+    if (to->all.sums) {
+        to->all.stats = to->all.sums + parts(plan) * WEFT_MLA_DEPTH_V;
+        to->done = (uint32_t *)(void *)(to->all.stats + 2 * parts(plan));
+    }
     to->qv = data->qv;
     to->qv_strides = p->qv_strides;
     to->keep =

@@ -10,25 +10,34 @@
 #include "cuda/sm90/mla/store.cuh"
 
 template <class S, int WHO>
-static __device__ __forceinline__ void mla_consume(const weft_decode_params &p, mla_desk &desk, uint32_t base) {
+static __device__ __forceinline__ void mla_consume(const weft_mla_params &params, mla_desk &desk, uint32_t base) {
+    const weft_decode_params &p = params.all;
     mla_consumer<S, WHO> consumer = {p, desk, base, base + WEFT_MLA_BLOCK_BYTES, {}};
-    float out[WEFT_MLA_DEPTH_V / 4];
     decode_deal<true> deal(p);
     decode_run run;
     uint32_t number = 0, tiles = 0, parity = 0; /* blocks so far, runs of some blocks, and whether of all runs it is odd */
 #pragma unroll 1
     for (int place = (int)blockIdx.x; deal.find(p, place, run); place += (int)gridDim.x) {
-        const mla_view view = mla_view_of(p, run);
-        const int count = view.last - view.first;
-        consumer.begin(view);
+        float out[WEFT_MLA_DEPTH_V / 4];
+#pragma unroll
+        for (int i = 0; i < WEFT_MLA_DEPTH_V / 4; i++) {
+            out[i] = 0; /* also so that no register is held from run to run */
+        }
+        const mla_view before = mla_view_of(p, run);
+        const int count = before.last - before.first;
+        consumer.begin(before);
         if (count > 0) {
             mbarrier_wait(shared_address(&desk.q_full), tiles++ % 2);
-            consumer.sweep(out, number, count, view.first * WEFT_MLA_KEYS);
+            consumer.sweep(out, number, count, before.first * WEFT_MLA_KEYS);
             number += count;
         }
         mla_add_up(consumer, parity);
         parity ^= 1;
+        const mla_view view = mla_view_of(p, run); /* again: it is not kept in registers meanwhile */
         mla_store(consumer, run, view, out);
+        if (run.count > 1 && mla_is_last(params, desk, run)) {
+            mla_merge<S>(p, run, view);
+        }
     }
 }
 
@@ -67,10 +76,20 @@ template <class S> static __device__ __forceinline__ void mla_attention(const we
     } else {
         registers_raise<S::consumer_registers>();
         if (group == 1) {
-            mla_consume<S, 0>(p.all, desk, base);
+            mla_consume<S, 0>(p, desk, base);
         } else {
-            mla_consume<S, 1>(p.all, desk, base);
+            mla_consume<S, 1>(p, desk, base);
         }
+    }
+}
+
+/* Before the runs of a launch are counted. */
+static __device__ __forceinline__ void mla_clear(const weft_mla_params &p) {
+    const int64_t at = (int64_t)blockIdx.x * WEFT_MLA_CLEARED + threadIdx.x;
+    grid_let_next(); /* who comes next waits for this launch */
+    grid_wait();
+    if (at < p.all.runs.sequences.count * p.all.runs.tiles) {
+        p.done[at] = 0;
     }
 }
 

@@ -1,6 +1,8 @@
 /* The parameters and variants of the kernel for multi-head latent attention: plain C for the host, and CUDA for the kernel.
  *
- * Two launches, as of the decode kernel, whose runs and sums these are: see src/cuda/decode/params.h. */
+ * CTAs take runs of keys and leave their sums in the workspace, as those of the decode kernel do: see
+ * src/cuda/decode/params.h. But who leaves the last of a sequence's also merges them, so that there is no second launch;
+ * there is one before, `clear`, for the counters that tell. */
 #ifndef WEFT_CUDA_SM90_MLA_PARAMS_H
 #define WEFT_CUDA_SM90_MLA_PARAMS_H
 
@@ -16,6 +18,7 @@ enum {
     WEFT_MLA_BOXES = 9,      /* of Q and of a block: 8 of QV or V, then one of Q or K */
     WEFT_MLA_BLOCK_BYTES = WEFT_MLA_BOXES * WEFT_MLA_BOX,
     WEFT_MLA_SLOTS = 2,     /* blocks in shared memory */
+    WEFT_MLA_CLEARED = 256, /* counters that a CTA of `clear` has */
     WEFT_MLA_THREADS = 384, /* of a CTA: a producer warpgroup and two consumers */
     /* Q and the blocks, and what it takes to align them. */
     WEFT_MLA_SHARED_BYTES = 1024 + (1 + WEFT_MLA_SLOTS) * WEFT_MLA_BLOCK_BYTES
@@ -33,18 +36,19 @@ typedef struct weft_mla_params {
     const void *qv;
     weft_strides qv_strides;
     uint64_t keep;  /* how long the L2 is to keep keys */
+    uint32_t *done; /* runs that are left, of each sequence and tile; null: a sequence is one run */
     int32_t rows;   /* of a copy: 1 to 64, a power of two that divides pages */
     int32_t copies; /* of a block: 64 / rows */
 } weft_mla_params;
 
 /* What is compiled: a row of variants.def. */
 typedef struct weft_mla_variant {
-    const char *main, *merge; /* the entry points */
+    const char *main, *clear; /* the entry points */
     const char *module;
     weft_dtype dtype;
 } weft_mla_variant;
 
 #define WEFT_MLA_VARIANT(symbol, module, DTYPE)                                                                            \
-    { #symbol "_main", #symbol "_merge", #module, WEFT_##DTYPE }
+    { #symbol "_main", #symbol "_clear", #module, WEFT_##DTYPE }
 
 #endif

@@ -28,6 +28,7 @@ struct mla_desk {
     uint64_t weights[WEFT_MLA_SLOTS];  /* a block's weights are where its K was, and the rows' largest scores below */
     uint64_t q_full, q_empty;
     uint64_t wrong[WEFT_MLA_SLOTS]; /* keys of a block whose page there is none of, a bit each */
+    int is_last;                    /* whether all runs of a sequence and tile are there */
     float max[WEFT_MLA_SLOTS][WEFT_MLA_ROWS];
     float sums[2][2][WEFT_MLA_ROWS]; /* of weights, by each consumer; of this run and the one before */
 };

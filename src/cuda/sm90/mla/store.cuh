@@ -25,7 +25,7 @@ static __device__ __forceinline__ void mla_add_up(mla_consumer<S, WHO> &consumer
     }
 }
 
-/* A thread's columns of its row `which`, 0 or 1, of which some were seen or none: as the decode kernel stores them. */
+/* A thread's columns of its row `which`, 0 or 1: as the decode kernel stores them. */
 template <class S, int WHO>
 static __device__ __forceinline__ void mla_store_row(const mla_consumer<S, WHO> &consumer, const mla_view &view, int which,
                                                      const float (&out)[WEFT_MLA_DEPTH_V / 4]) {
@@ -39,9 +39,8 @@ static __device__ __forceinline__ void mla_store_row(const mla_consumer<S, WHO> 
     for (int i = 0; i < WEFT_MLA_DEPTH_V / 16; i++) {
         const int at = 256 * WHO + 8 * i + column;
         if (at < p.head_dim_v) {
-            *(uint32_t *)(to + at) = view.first < view.last ? pack_halves<S::bf16>(total.scale * out[4 * i + 2 * which],
-                                                                                   total.scale * out[4 * i + 2 * which + 1])
-                                                            : 0;
+            *(uint32_t *)(to + at) =
+                pack_halves<S::bf16>(total.scale * out[4 * i + 2 * which], total.scale * out[4 * i + 2 * which + 1]);
         }
     }
     if (WHO == 0 && p.lse && column == 0) {
@@ -49,17 +48,16 @@ static __device__ __forceinline__ void mla_store_row(const mla_consumer<S, WHO> 
     }
 }
 
-/* The same, for the launch that merges. */
+/* The same, for whoever merges. */
 template <class S, int WHO>
-static __device__ __forceinline__ void mla_leave_row(const mla_consumer<S, WHO> &consumer, const mla_view &view, int place,
-                                                     int which, const float (&out)[WEFT_MLA_DEPTH_V / 4]) {
+static __device__ __forceinline__ void mla_leave_row(const mla_consumer<S, WHO> &consumer, int place, int which,
+                                                     const float (&out)[WEFT_MLA_DEPTH_V / 4]) {
     const int64_t at = (int64_t)place * WEFT_MLA_ROWS + consumer.first_row() + 8 * which;
     const int column = 2 * (int)(thread_index() % 4);
     float *to = consumer.p.sums + at * WEFT_MLA_DEPTH_V + 256 * WHO + column;
-    const bool any = view.first < view.last;
 #pragma unroll
     for (int i = 0; i < WEFT_MLA_DEPTH_V / 16; i++) {
-        *(float2 *)(to + 8 * i) = any ? make_float2(out[4 * i + 2 * which], out[4 * i + 2 * which + 1]) : make_float2(0, 0);
+        *(float2 *)(to + 8 * i) = make_float2(out[4 * i + 2 * which], out[4 * i + 2 * which + 1]);
     }
     if (WHO == 0 && column == 0) {
         *(float2 *)(consumer.p.stats + 2 * at) = make_float2(consumer.rows.max[which], consumer.rows.sum[which]);
@@ -75,9 +73,36 @@ static __device__ __forceinline__ void mla_store(const mla_consumer<S, WHO> &con
             if (run.count == 1) {
                 mla_store_row(consumer, view, which, out);
             } else {
-                mla_leave_row(consumer, view, run.place, which, out);
+                mla_leave_row(consumer, run.place, which, out);
             }
         }
+    }
+}
+
+/* Once a run's sums are left: whether all of its sequence and tile are, by this CTA as the last. */
+static __device__ __forceinline__ bool mla_is_last(const weft_mla_params &p, mla_desk &desk, const decode_run &run) {
+    __threadfence(); /* what this thread left, before it is counted */
+    barrier_sync(1, 256);
+    if (threadIdx.x == 128) {
+        const int64_t at = run.sequence * p.all.runs.tiles + run.tile;
+        desk.is_last = atomicAdd(&p.done[at], 1u) + 1 == (unsigned)run.count;
+    }
+    barrier_sync(1, 256);
+    __threadfence(); /* what others left, after they were counted */
+    return desk.is_last;
+}
+
+/* The output of a sequence and tile, by both consumers: its runs' sums as the nodes of a tree, in whatever CTA's hands. */
+template <class S>
+static __device__ __forceinline__ void mla_merge(const weft_decode_params &p, const decode_run &run, const mla_view &view) {
+    constexpr int columns = 8, threads = S::depth / columns; /* that share a row */
+    const int part = (int)threadIdx.x % threads;
+    const decode_merger<S, columns> merger = {p, run.place - run.number * p.runs.tiles, run.first, part, threads};
+#pragma unroll 1
+    for (int row = (int)(threadIdx.x - 128) / threads; row < min(view.count, S::rows); row += 256 / threads) {
+        decode_node<columns> nodes[WEFT_DECODE_EIGHT];
+        merger.merge(nodes, row, run.first, run.first + run.count);
+        decode_store<S>(p, view.s, view.batch, run.tile, row, part, nodes[0]);
     }
 }
 

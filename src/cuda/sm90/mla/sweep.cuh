@@ -86,29 +86,29 @@ template <class S, int WHO> struct mla_consumer {
         return wgmma_operand(slot_at(number) + WHO * 4 * WEFT_MLA_BOX, 1024, WEFT_MLA_BOX);
     }
 
-    /* Starts out += weights V, or without `add` out = weights V, of this warpgroup's own block. */
+    /* Starts out += weights V of this warpgroup's own block. */
     __device__ __forceinline__ void start_own(float (&out)[sums], const uint32_t (&weights)[WEFT_MLA_KEYS / 4],
-                                              uint32_t number, bool add) const {
+                                              uint32_t number) const {
         const uint64_t b = values_of(number);
         wgmma_hold(out);
         wgmma_fence();
 #pragma unroll
         for (int i = 0; i < WEFT_MLA_KEYS / 16; i++) {
-            wgmma<256>::template registers<S::bf16, true>(out, &weights[4 * i], wgmma_further(b, i * 2048), i > 0 || add);
+            wgmma<256>::template registers<S::bf16, true>(out, &weights[4 * i], wgmma_further(b, i * 2048), true);
         }
         wgmma_commit();
         wgmma_hold(out);
     }
 
     /* The same of the other's block. */
-    __device__ __forceinline__ void start_other(float (&out)[sums], uint32_t number, bool add) const {
+    __device__ __forceinline__ void start_other(float (&out)[sums], uint32_t number) const {
         const uint64_t a = wgmma_operand(slot_at(number) + (WEFT_MLA_BOXES - 1) * WEFT_MLA_BOX), b = values_of(number);
         wgmma_hold(out);
         wgmma_fence();
 #pragma unroll
         for (int i = 0; i < WEFT_MLA_KEYS / 16; i++) {
             wgmma<256>::template shared<S::bf16, false, true>(out, wgmma_further(a, i * 32), wgmma_further(b, i * 2048),
-                                                              i > 0 || add);
+                                                              true);
         }
         wgmma_commit();
         wgmma_hold(out);
@@ -227,7 +227,6 @@ template <class S, int WHO> struct mla_consumer {
 
     /* The blocks of a run: number .. number + count - 1 of the CTA, from key `key` on. */
     __device__ __forceinline__ void sweep(float (&out)[sums], uint32_t number, int count, int key) {
-        bool add = false;
 #pragma unroll 1
         for (int i = 0; i < count; i += 2, number += 2, key += 2 * WEFT_MLA_KEYS) {
             const bool second = i + 1 < count; /* of the pair */
@@ -242,14 +241,14 @@ template <class S, int WHO> struct mla_consumer {
                 }
                 soften(scores, weights, key, number, scale);
                 rescale(out, scale);
-                start_own(out, weights, number, add);
+                start_own(out, weights, number);
                 if (second) {
                     hear(number + 1, scale);
                     wgmma_wait<0>();
                     wgmma_hold(out);
                     release(number);
                     rescale(out, scale);
-                    start_other(out, number + 1, true);
+                    start_other(out, number + 1);
                 }
                 wgmma_wait<0>();
                 wgmma_hold(out);
@@ -258,7 +257,7 @@ template <class S, int WHO> struct mla_consumer {
                 start_scores(scores, number + 1);
                 hear(number, scale);
                 rescale(out, scale);
-                start_other(out, number, add);
+                start_other(out, number);
                 wgmma_wait<1>();
                 wgmma_hold(scores);
                 if (i + 3 >= count) {
@@ -269,19 +268,18 @@ template <class S, int WHO> struct mla_consumer {
                 wgmma_hold(out);
                 release(number);
                 rescale(out, scale);
-                start_own(out, weights, number + 1, true);
+                start_own(out, weights, number + 1);
                 wgmma_wait<0>();
                 wgmma_hold(out);
                 release(number + 1);
             } else {
                 hear(number, scale);
                 rescale(out, scale);
-                start_other(out, number, add);
+                start_other(out, number);
                 wgmma_wait<0>();
                 wgmma_hold(out);
                 release(number);
             }
-            add = true;
         }
         if (WHO == 1 && count == 1) {
             arrive(desk.q_empty);
