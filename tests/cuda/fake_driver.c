@@ -327,6 +327,12 @@ int cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
     return result ? result : memory_new(pointer, bytes);
 }
 
+/* The library does not call this; examples do. */
+EXPORT int cuMemAllocManaged(uint64_t *pointer, size_t bytes, unsigned flags);
+int cuMemAllocManaged(uint64_t *pointer, size_t bytes, unsigned flags) {
+    return flags == 1 ? memory_new(pointer, bytes) : 1; /* 1: CU_MEM_ATTACH_GLOBAL */
+}
+
 int cuMemAllocAsync(uint64_t *pointer, size_t bytes, void *stream) {
     const int result = on_stream(stream);
     return result ? result : memory_new(pointer, bytes);
