@@ -49,6 +49,9 @@ static void end() {
                           (unsigned long long)filled);
         }
     }
+    if (barrier_of(desk, desk.left).flips != barrier_of(desk, desk.counted).flips) {
+        emulated_fail("runs that were left were not all counted");
+    }
     if (barrier_of(desk, desk.q_full).flips != barrier_of(desk, desk.q_empty).flips) {
         emulated_fail("Q was not given back as often as it came");
     }

@@ -157,44 +157,76 @@ struct mla_feeder {
     }
 };
 
-/* Q of the CTA's runs, by warps 1 to 3. Rows that there are none of are zeros. */
-static __device__ __forceinline__ void mla_feed_q(const weft_mla_params &params, mla_desk &desk, uint32_t to) {
+/* Q of a tile, by warps 1 to 3. Rows that there are none of are zeros. */
+static __device__ __forceinline__ void mla_copy_q(const weft_mla_params &params, mla_desk &desk, const mla_view &view,
+                                                  uint32_t to) {
     constexpr int threads = 96, chunks = WEFT_MLA_BOXES * 8; /* of 16 bytes in a row */
     const weft_decode_params &p = params.all;
     const int thread = (int)threadIdx.x - 32;
+#pragma unroll 1
+    for (int i = thread; i < WEFT_MLA_ROWS * chunks; i += threads) {
+        const int row = i / chunks, chunk = i - row * chunks, box = chunk / 8;
+        const int index = view.row + row, query = (int)weft_divide(index, &p.by_group);
+        const int64_t at = view.s.rows.begin + query, head = view.kv_head * p.group + index - query * p.group;
+        const bool is_q = box == WEFT_MLA_BOXES - 1;
+        const weft_strides &s = is_q ? p.q_strides : params.qv_strides;
+        const int element = 8 * (is_q ? chunk % 8 : chunk);
+        const bool there = row < view.count && element < (is_q ? p.head_dim : p.head_dim_v);
+        const char *from = (const char *)(is_q ? p.q : params.qv);
+        if (there) {
+            from += 2 * (view.batch * s.batch + at * s.seq + head * s.head + element);
+        }
+        cp_async_16(to + (uint32_t)(box * WEFT_MLA_BOX + row * 128 + 16 * (chunk % 8 ^ row % 8)), from, there);
+    }
+    cp_async_commit();
+    cp_async_wait<0>();
+    fence_shared_for_async();
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) {
+        mbarrier_arrive(shared_address(&desk.q_full));
+    }
+}
+
+/* By a warp, once the sums of a run are in the workspace, the number-th of the CTA: counts it, and tells the consumers
+ * whether it was the last of its sequence and tile. They go on meanwhile. */
+static __device__ __forceinline__ void mla_count(const weft_mla_params &p, mla_desk &desk, uint32_t number) {
+    mbarrier_wait(shared_address(&desk.left), number % 2);
+    if (threadIdx.x % 32 == 0) {
+        const decode_run &run = desk.runs[number % 4];
+        const int64_t at = run.sequence * p.all.runs.tiles + run.tile;
+        __threadfence(); /* what consumers left, before it is counted */
+        desk.is_last = atomicAdd(&p.done[at], 1u) + 1 == (unsigned)run.count;
+        __threadfence(); /* what other CTAs left, after they counted it */
+        mbarrier_arrive(shared_address(&desk.counted));
+    }
+    __syncwarp();
+}
+
+/* Q of the CTA's runs, by warps 1 to 3, of which the first also counts runs that have ended. */
+static __device__ __forceinline__ void mla_feed_q(const weft_mla_params &params, mla_desk &desk, uint32_t to) {
+    const weft_decode_params &p = params.all;
     decode_deal<true> deal(p);
     decode_run run;
-    uint32_t number = 0;
+    uint32_t number = 0, counted = 0, found = 0; /* tiles, and runs whose sums are left */
 #pragma unroll 1
     for (int place = (int)blockIdx.x; deal.find(p, place, run); place += (int)gridDim.x) {
         const mla_view view = mla_view_of(p, run);
-        if (view.first == view.last) {
-            continue;
+        if (view.first < view.last) {
+            mbarrier_wait(shared_address(&desk.q_empty), (number++ & 1) ^ 1);
+            mla_copy_q(params, desk, view, to);
         }
-        mbarrier_wait(shared_address(&desk.q_empty), (number & 1) ^ 1);
-#pragma unroll 1
-        for (int i = thread; i < WEFT_MLA_ROWS * chunks; i += threads) {
-            const int row = i / chunks, chunk = i - row * chunks, box = chunk / 8;
-            const int index = view.row + row, query = (int)weft_divide(index, &p.by_group);
-            const int64_t at = view.s.rows.begin + query, head = view.kv_head * p.group + index - query * p.group;
-            const bool is_q = box == WEFT_MLA_BOXES - 1;
-            const weft_strides &s = is_q ? p.q_strides : params.qv_strides;
-            const int element = 8 * (is_q ? chunk % 8 : chunk);
-            const bool there = row < view.count && element < (is_q ? p.head_dim : p.head_dim_v);
-            const char *from = (const char *)(is_q ? p.q : params.qv);
-            if (there) {
-                from += 2 * (view.batch * s.batch + at * s.seq + head * s.head + element);
+        if (counted < found) { /* the run before, which ended when Q was free */
+            mla_count(params, desk, counted++);
+        }
+        if (run.count > 1 && threadIdx.x / 32 == 1) {
+            if (threadIdx.x == 32) {
+                desk.runs[found % 4] = run;
             }
-            cp_async_16(to + (uint32_t)(box * WEFT_MLA_BOX + row * 128 + 16 * (chunk % 8 ^ row % 8)), from, there);
+            found++;
         }
-        cp_async_commit();
-        cp_async_wait<0>();
-        fence_shared_for_async();
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) {
-            mbarrier_arrive(shared_address(&desk.q_full));
-        }
-        number++;
+    }
+    if (counted < found) {
+        mla_count(params, desk, counted);
     }
 }
 

@@ -10,33 +10,44 @@
 #include "cuda/sm90/mla/store.cuh"
 
 template <class S, int WHO>
-static __device__ __forceinline__ void mla_consume(const weft_mla_params &params, mla_desk &desk, uint32_t base) {
-    const weft_decode_params &p = params.all;
+static __device__ __forceinline__ void mla_consume(const weft_decode_params &p, mla_desk &desk, uint32_t base) {
     mla_consumer<S, WHO> consumer = {p, desk, base, base + WEFT_MLA_BLOCK_BYTES, {}};
     decode_deal<true> deal(p);
     decode_run run;
     uint32_t number = 0, tiles = 0, parity = 0; /* blocks so far, runs of some blocks, and whether of all runs it is odd */
+    uint32_t left = 0;                          /* runs whose sums were left */
+    bool waits = false, more = true;            /* whether the last run is one, and it is not known who merges it */
 #pragma unroll 1
-    for (int place = (int)blockIdx.x; deal.find(p, place, run); place += (int)gridDim.x) {
-        float out[WEFT_MLA_DEPTH_V / 4];
+    for (int place = (int)blockIdx.x; more; place += (int)gridDim.x) {
+        more = deal.find(p, place, run);
+        if (more) {
+            float out[WEFT_MLA_DEPTH_V / 4];
 #pragma unroll
-        for (int i = 0; i < WEFT_MLA_DEPTH_V / 4; i++) {
-            out[i] = 0; /* also so that no register is held from run to run */
+            for (int i = 0; i < WEFT_MLA_DEPTH_V / 4; i++) {
+                out[i] = 0; /* also so that no register is held from run to run */
+            }
+            const mla_view before = mla_view_of(p, run);
+            const int count = before.last - before.first;
+            consumer.begin(before);
+            if (count > 0) {
+                mbarrier_wait(shared_address(&desk.q_full), tiles++ % 2);
+                consumer.sweep(out, number, count, before.first * WEFT_MLA_KEYS);
+                number += count;
+            }
+            mla_add_up(consumer, parity);
+            parity ^= 1;
+            /* What is seen is worked out again: it is not kept in registers meanwhile. */
+            mla_store(consumer, run, mla_view_of(p, run), out);
         }
-        const mla_view before = mla_view_of(p, run);
-        const int count = before.last - before.first;
-        consumer.begin(before);
-        if (count > 0) {
-            mbarrier_wait(shared_address(&desk.q_full), tiles++ % 2);
-            consumer.sweep(out, number, count, before.first * WEFT_MLA_KEYS);
-            number += count;
+        decode_run ended; /* the run before, which was counted in the meantime */
+        const bool merges = waits && mla_collect(desk, left - 1, ended);
+        waits = more && run.count > 1;
+        if (waits) {
+            consumer.arrive(desk.left);
+            left++;
         }
-        mla_add_up(consumer, parity);
-        parity ^= 1;
-        const mla_view view = mla_view_of(p, run); /* again: it is not kept in registers meanwhile */
-        mla_store(consumer, run, view, out);
-        if (run.count > 1 && mla_is_last(params, desk, run)) {
-            mla_merge<S>(p, run, view);
+        if (merges) {
+            mla_merge<S>(p, ended);
         }
     }
 }
@@ -52,6 +63,8 @@ template <class S> static __device__ __forceinline__ void mla_attention(const we
         tma_prefetch_map(&p.v.many);
         mbarrier_init(shared_address(&desk.q_full), 3);
         mbarrier_init(shared_address(&desk.q_empty), 8);
+        mbarrier_init(shared_address(&desk.left), 8);
+        mbarrier_init(shared_address(&desk.counted), 1);
         for (int i = 0; i < WEFT_MLA_SLOTS; i++) {
             for (int part = 0; part < MLA_PARTS; part++) {
                 mbarrier_init(shared_address(&desk.full[i][part]), 1);
@@ -76,9 +89,9 @@ template <class S> static __device__ __forceinline__ void mla_attention(const we
     } else {
         registers_raise<S::consumer_registers>();
         if (group == 1) {
-            mla_consume<S, 0>(p, desk, base);
+            mla_consume<S, 0>(p.all, desk, base);
         } else {
-            mla_consume<S, 1>(p, desk, base);
+            mla_consume<S, 1>(p.all, desk, base);
         }
     }
 }

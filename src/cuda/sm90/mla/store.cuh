@@ -79,22 +79,16 @@ static __device__ __forceinline__ void mla_store(const mla_consumer<S, WHO> &con
     }
 }
 
-/* Once a run's sums are left: whether all of its sequence and tile are, by this CTA as the last. */
-static __device__ __forceinline__ bool mla_is_last(const weft_mla_params &p, mla_desk &desk, const decode_run &run) {
-    __threadfence(); /* what this thread left, before it is counted */
-    barrier_sync(1, 256);
-    if (threadIdx.x == 128) {
-        const int64_t at = run.sequence * p.all.runs.tiles + run.tile;
-        desk.is_last = atomicAdd(&p.done[at], 1u) + 1 == (unsigned)run.count;
-    }
-    barrier_sync(1, 256);
-    __threadfence(); /* what others left, after they were counted */
+/* Of a run whose sums were left, whether they were the last of its sequence and tile: see mla_count(). */
+static __device__ __forceinline__ bool mla_collect(mla_desk &desk, uint32_t number, decode_run &run) {
+    mbarrier_wait(shared_address(&desk.counted), number % 2);
+    run = desk.runs[number % 4];
     return desk.is_last;
 }
 
 /* The output of a sequence and tile, by both consumers: its runs' sums as the nodes of a tree, in whatever CTA's hands. */
-template <class S>
-static __device__ __forceinline__ void mla_merge(const weft_decode_params &p, const decode_run &run, const mla_view &view) {
+template <class S> static __device__ __forceinline__ void mla_merge(const weft_decode_params &p, const decode_run &run) {
+    const mla_view view = mla_view_of(p, run);
     constexpr int columns = 8, threads = S::depth / columns; /* that share a row */
     const int part = (int)threadIdx.x % threads;
     const decode_merger<S, columns> merger = {p, run.place - run.number * p.runs.tiles, run.first, part, threads};
