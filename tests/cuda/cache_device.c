@@ -4,9 +4,9 @@
  *   cache_device [ROUNDS [MOST [KERNEL]]]
  *
  * ROUNDS (240) is how many problems are drawn, MOST (300) the most queries and keys of a sequence, KERNEL (study) the
- * family: study; decode, which takes few queries; hopper_attention; or mla, whose problems have qv, and whose sequences are
- * computed alone, too. All but the first leave out some problems. Built for the fake driver, the kernels run on a CPU: see
- * emulate/emulate.h. */
+ * family: study; decode, which takes few queries; hopper_attention; or mla, whose problems have qv, and whose sequences,
+ * where they are not packed, are computed alone, too. All but the first leave out some problems. Built for the fake driver,
+ * the kernels run on a CPU: see emulate/emulate.h. */
 #include "cache_trial.h"
 
 enum { ROUNDS = 240, MOST = 300 };
@@ -68,7 +68,7 @@ static void rounds(int count, int64_t most, const char *kernel) {
     const int64_t *sizes = wide ? even_sizes : all_sizes;
     uint64_t random = random_seed(131);
     for (int round = 0; random_round(&random, &round, count) && failures < 5; round++) {
-        const int packed = round % 2 && !few && !latent, bad = round % 3 == 2;
+        const int packed = round % 2 && !few, bad = round % 3 == 2;
         const int64_t page = round % 9 == 8 ? random_between(&random, 1, most) : sizes[round / 2 % 5];
         const int32_t features = feature_bits(&random, round) & (few      ? DECODED
                                                                  : latent ? LATENT

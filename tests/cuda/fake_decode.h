@@ -14,7 +14,8 @@ static inline weft_attention fake_decode_problem(const weft_decode_params *p, we
     const double log2e = 1.44269504088896340736;
     weft_attention problem = WEFT_ATTENTION_INIT;
     problem.dtype = dtype;
-    problem.batch = all->count;
+    problem.batch = all->packed ? 1 : all->count;
+    problem.sequences = all->packed ? all->count : 0;
     problem.heads = p->heads;
     problem.kv_heads = p->kv_heads;
     problem.seq = p->seq;

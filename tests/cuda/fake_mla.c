@@ -12,7 +12,8 @@ static int is_map(const weft_tensor_map *map, const weft_decode_params *p, const
     fake_tensor t;
     memcpy(&t, map, sizeof t);
     const int64_t keys = p->pages.page > 0 ? p->pages.page : p->runs.sequences.keys;
-    const int64_t pages = p->pages.page > 0 ? p->pages.pages : p->runs.sequences.count;
+    const int64_t batches = p->runs.sequences.packed ? 1 : p->runs.sequences.count;
+    const int64_t pages = p->pages.page > 0 ? p->pages.pages : batches;
     return t.data == (uint64_t)(uintptr_t)data && t.rank == 4 && t.length[0] == dim && t.length[1] == keys &&
            t.length[2] == p->kv_heads && t.length[3] == pages && t.box[0] == 64 && t.box[1] == rows &&
            (keys == 1 || t.stride[1] == 2 * strides->seq) && (p->kv_heads == 1 || t.stride[2] == 2 * strides->head) &&
@@ -39,7 +40,7 @@ int fake_run_mla(const char *kernel, unsigned grid, void *parameters) {
         return 1;
     }
     if (strcmp(launch, "_clear") == 0) {
-        return grid * WEFT_MLA_CLEARED >= all->runs.sequences.count * all->runs.tiles && p->done ? 0 : 1;
+        return grid * WEFT_MLA_CLEARED >= p->places && p->places > 0 && p->done ? 0 : 1;
     }
     weft_attention problem = fake_decode_problem(all, (weft_dtype)weft_dtype_find(dtype));
     weft_attention_data data = fake_decode_data(all);

@@ -53,10 +53,9 @@ static void takes(const weft_attention *p, const char *kernel, size_t workspace)
     weft_plan_destroy(plan);
 }
 
-/* Sums of 64 rows and as many largest scores, for two tiles of rows and as many runs as there can be; a counter for each
- * sequence and tile. */
+/* Sums of 64 rows, their largest scores and sums of weights, and a counter, for as many runs as there can be. */
 static size_t room(int64_t sequences, int64_t tiles, int64_t runs) {
-    return (size_t)(sequences * tiles * (runs * 64 * 514 * 4 + 4));
+    return (size_t)(sequences * tiles * runs * (64 * 514 * 4 + 4));
 }
 
 static void takes_latent_attention(void **state) {
@@ -70,6 +69,12 @@ static void takes_latent_attention(void **state) {
     p.head_dim = 8;
     p.head_dim_v = 8;
     takes(&p, "mla_fp16_d512_64x64_main", 0);
+    p = latent();
+    p.batch = 1;
+    p.sequences = 3;
+    p.seq = 5;
+    p.extras |= WEFT_STARTS;
+    takes(&p, "mla_bf16_d512_64x64_main", room(1, 10 + 3, 6)); /* a tile more for each sequence */
 }
 
 static void refuses_by_name(void **state) {
@@ -101,8 +106,8 @@ static void refuses_by_name(void **state) {
     p.head_dim_v = 508;
     refused(NULL, &p, NULL, "mla", "mla: it has no head dims that are no multiple of 8");
     p = latent();
-    p.seq = 33;
-    refused(NULL, &p, NULL, "mla", "it is for few queries: 33 of each of 128 heads that share keys are more than 4096");
+    p.kv_seq = p.seq = 1 << 20;
+    refused(NULL, &p, NULL, "mla", "mla: it is for few queries: their workspace would be of more than 16 GB");
     p = latent();
     p.qv_strides = (weft_strides){.batch = 128 * 516, .seq = 128 * 516, .head = 516};
     refused(NULL, &p, NULL, "mla", "mla: strides of qv (66048, 66048, 516) are not multiples of 8 elements");

@@ -15,6 +15,7 @@ template <class S, int COUNT> struct decode_merger {
     const weft_decode_params &p;
     int64_t place;
     int begin, part, threads;
+    int tiles; /* of the sequence */
 
     /* Eight of them, from `first` on, as far as they are there. */
     __device__ __forceinline__ void merge_eight(decode_node<COUNT> (&nodes)[WEFT_DECODE_EIGHT], int row, int first,
@@ -22,7 +23,7 @@ template <class S, int COUNT> struct decode_merger {
 #pragma unroll
         for (int i = 0; i < WEFT_DECODE_EIGHT; i++) {
             const int number = min(max(first + i, from), to - 1);
-            const int64_t at = (place + (number - begin) * p.runs.tiles) * S::rows + row;
+            const int64_t at = (place + (int64_t)(number - begin) * tiles) * S::rows + row;
             decode_read(nodes[i], p.sums + at * S::depth + 4 * part, threads, *(const float2 *)(p.stats + 2 * at));
         }
         decode_merge_all(nodes, first, from, to);
@@ -68,7 +69,7 @@ template <class S> static __device__ __forceinline__ void decode_merge_runs(cons
         return;
     }
     decode_node<count> nodes[WEFT_DECODE_EIGHT];
-    const decode_merger<S, count> merger = {p, run.place, begin, part, threads};
+    const decode_merger<S, count> merger = {p, run.place, begin, part, threads, tiles};
     const auto store = [&]() {
         if (lane < threads) {
             decode_store<S>(p, s, run.sequence, run.tile, row, part, nodes[0]);

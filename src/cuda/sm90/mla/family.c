@@ -22,9 +22,6 @@ enum {
             WEFT_HAS_LARGE_DIM | WEFT_HAS_PAGES | WEFT_HAS_QV
 };
 
-/* Queries of a kv head that a tile's rows may be of, at most: more are prompts, which nobody absorbs weights for. */
-enum { MOST_ROWS = 4096 };
-
 /* The pages of K and V, or batches where there are none: how many, and of how many keys. */
 static int64_t pages_of(const weft_attention *p) {
     return p->cache.page > 0 ? p->cache.pages : p->batch;
@@ -52,12 +49,24 @@ static const weft_mla_variant *find(const weft_attention *p) {
     return NULL;
 }
 
-/* As many runs of all sequences as there can be, times the rows of each. */
-static int64_t parts(const weft_plan *plan) {
-    const weft_runs runs = weft_decode_runs(plan, WEFT_MLA_ROWS);
-    const int64_t leaves = (plan->attention.kv_seq + WEFT_LEAF - 1) / WEFT_LEAF;
-    return runs.sequences.count * runs.tiles * weft_run_most_alone(leaves) * WEFT_MLA_ROWS;
+/* Tiles of all sequences, at most: of a packed batch each may end with one that is not full. */
+static int64_t count_tiles(const weft_attention *p) {
+    const int64_t tiles = (weft_decode_rows(p) + WEFT_MLA_ROWS - 1) / WEFT_MLA_ROWS;
+    return p->kv_heads * (p->sequences > 0 ? tiles + p->sequences : p->batch * tiles);
 }
+
+/* Runs of a sequence, and of all of them, at most. */
+static int64_t most_runs(const weft_attention *p) {
+    return weft_run_most_alone((p->kv_seq + WEFT_LEAF - 1) / WEFT_LEAF);
+}
+
+static int64_t count_places(const weft_attention *p) {
+    return count_tiles(p) * most_runs(p);
+}
+
+/* Sums of a run's rows, their largest scores and sums of weights, and a counter; and of how many runs the workspace would
+ * be too large. */
+enum { PLACE_BYTES = WEFT_MLA_ROWS * (WEFT_MLA_DEPTH_V + 2) * 4 + 4, MOST_PLACES = (INT64_C(16) << 30) / PLACE_BYTES };
 
 static weft_status check_strides(const weft_attention *p, weft_message *why) {
     weft_status status;
@@ -98,24 +107,19 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     if (p->dtype != WEFT_FP16 && p->dtype != WEFT_BF16) {
         return weft_fail(why, WEFT_UNSUPPORTED, "dtype %s is not fp16 or bf16", weft_dtype_name(p->dtype));
     }
-    if (lacks || p->sequences > 0) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it has no %s", lacks ? lacks : "packed batches");
+    if (lacks) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no %s", lacks);
     }
     if (p->head_dim > WEFT_MLA_DEPTH_K || p->head_dim_v > WEFT_MLA_DEPTH_V) {
         return weft_fail(why, WEFT_UNSUPPORTED, "head dims of %" PRId64 " and, for V, %" PRId64 " are more than %d and %d",
                          p->head_dim, p->head_dim_v, WEFT_MLA_DEPTH_K, WEFT_MLA_DEPTH_V);
     }
-    if (weft_decode_rows(p) > MOST_ROWS) {
-        return weft_fail(why, WEFT_UNSUPPORTED,
-                         "it is for few queries: %" PRId64 " of each of %" PRId64 " heads that share keys are more than %d",
-                         p->seq, p->heads / p->kv_heads, MOST_ROWS);
-    }
-    /* The numbers of leaves in all tiles, and of the workspace's bytes. */
-    const int64_t tiles = p->kv_heads * ((weft_decode_rows(p) + WEFT_MLA_ROWS - 1) / WEFT_MLA_ROWS);
-    int64_t leaves;
-    if (!weft_multiply(p->batch * tiles, p->kv_seq / WEFT_LEAF + 4, &leaves) || leaves > INT32_MAX ||
-        p->kv_seq > INT32_MAX - WEFT_LEAF) {
+    if (p->kv_seq > INT32_MAX - WEFT_LEAF) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has not so many keys");
+    }
+    int64_t places;
+    if (!weft_multiply(count_tiles(p), most_runs(p), &places) || places > MOST_PLACES) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it is for few queries: their workspace would be of more than 16 GB");
     }
     if ((status = check_strides(p, why)) || (status = check_schedule(&plan->schedule, knobs, why)) || plan->on_paper ||
         (status = weft_cuda_driver_get(&driver, why))) {
@@ -141,8 +145,7 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
 
 /* A sequence of one leaf is one run. */
 static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main) {
-    const weft_runs runs = weft_decode_runs(plan, WEFT_MLA_ROWS);
-    const int64_t counters = runs.sequences.count * runs.tiles;
+    const int64_t counters = count_places(&plan->attention);
     *main = plan->attention.kv_seq > WEFT_LEAF;
     list[0] = (weft_cuda_choice){.image = choice->image,
                                  .kernel = find(&plan->attention)->clear,
@@ -176,9 +179,7 @@ static int64_t heads_in_tile(const weft_plan *plan, const weft_cuda_device *devi
 
 static size_t workspace(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;
-    const weft_runs runs = weft_decode_runs(plan, WEFT_MLA_ROWS);
-    const size_t counters = (size_t)(runs.sequences.count * runs.tiles) * sizeof(uint32_t);
-    return c->pass_count > 1 ? (size_t)parts(plan) * (WEFT_MLA_DEPTH_V + 2) * sizeof(float) + counters : 0;
+    return c->pass_count > 1 ? (size_t)count_places(&plan->attention) * PLACE_BYTES : 0;
 }
 
 /* K or V in boxes of so many rows. */
@@ -221,8 +222,9 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     weft_decode_fill(&to->all, plan, data, walk, WEFT_MLA_ROWS, 1);
     to->all.sums = data->workspace;
     if (to->all.sums) {
-        to->all.stats = to->all.sums + parts(plan) * WEFT_MLA_DEPTH_V;
-        to->done = (uint32_t *)(void *)(to->all.stats + 2 * parts(plan));
+        to->places = count_places(p);
+        to->all.stats = to->all.sums + to->places * WEFT_MLA_ROWS * WEFT_MLA_DEPTH_V;
+        to->done = (uint32_t *)(void *)(to->all.stats + to->places * WEFT_MLA_ROWS * 2);
     }
     to->qv = data->qv;
     to->qv_strides = p->qv_strides;

@@ -28,10 +28,10 @@ struct mla_feeder {
 
     /* Keys of a copy, from its first on, that count: begin .. end - 1 of p.rows. */
     __device__ __forceinline__ int counts_from(int first) const {
-        return (int)view.s.columns.begin - first;
+        return view.begin - first;
     }
     __device__ __forceinline__ int counts_to(int first) const {
-        return (int)view.s.columns.end - first;
+        return view.end - first;
     }
 
     __device__ __forceinline__ mla_pages find(int block) const {
@@ -41,7 +41,7 @@ struct mla_feeder {
             const int copy = lane() + 32 * i, first = block * WEFT_MLA_KEYS + copy * p.rows;
             pages.number[i] = MLA_NO_KEYS;
             if (copy < p.copies && counts_from(first) < p.rows && counts_to(first) > 0) {
-                pages.number[i] = (int)weft_page_of(&p.all.pages, view.batch, first).page;
+                pages.number[i] = (int)weft_page_of(&p.all.pages, view.batch, view.origin + first).page;
             }
         }
         return pages;
@@ -53,8 +53,8 @@ struct mla_feeder {
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             const int first = block * WEFT_MLA_KEYS + (lane() + 32 * i) * p.rows;
-            if (pages.number[i] == MLA_NO_PAGE && first < view.seen.end && first + p.rows > view.seen.begin) {
-                weft_page_tell(&p.all.pages, view.batch, first);
+            if (pages.number[i] == MLA_NO_PAGE && first < view.seen_end && first + p.rows > view.seen_from) {
+                weft_page_tell(&p.all.pages, view.batch, view.origin + first);
             }
             for (uint32_t bad = __ballot_sync(~0u, pages.number[i] == MLA_NO_PAGE); bad; bad &= bad - 1) {
                 const int copy = __ffs((int)bad) - 1 + 32 * i;
@@ -109,8 +109,10 @@ struct mla_feeder {
         for (int i = 0; i < p.copies; i++) {
             const int first = block * WEFT_MLA_KEYS + i * p.rows;
             const int page = __shfl_sync(~0u, i < 32 ? pages.number[0] : pages.number[1], i % 32);
-            const int row =
-                page_rows == 0 ? first : first - (int)weft_divide_short((uint32_t)first, &p.all.pages.by_page) * page_rows;
+            const int column = view.origin + first;
+            const int row = page_rows == 0
+                                ? column
+                                : column - (int)weft_divide_short((uint32_t)column, &p.all.pages.by_page) * page_rows;
             const uint32_t place = to + (uint32_t)(i * p.rows * 128);
             if (page >= 0 && (counts_from(first) > 0 || counts_to(first) < p.rows)) {
                 copy_some(place, first, begin, end, barrier, row, page);
@@ -125,13 +127,13 @@ struct mla_feeder {
     __device__ __forceinline__ void feed(int block, uint32_t number, const mla_pages &pages) const {
         const uint32_t slot = mla_slot(number), before = mla_parity(number) ^ 1;
         const uint32_t to = ring + slot * WEFT_MLA_BLOCK_BYTES;
-        const uint64_t wrong = wrong_of(block, pages);
         mbarrier_wait(shared_address(&desk.empty[slot][0]), before);
         copy_boxes(to, block, pages, 0, 2, shared_address(&desk.full[slot][0]));
         copy_boxes(to, block, pages, 2, 4, shared_address(&desk.full[slot][1]));
         mbarrier_wait(shared_address(&desk.empty[slot][1]), before);
         copy_boxes(to, block, pages, 4, 6, shared_address(&desk.full[slot][2]));
         copy_boxes(to, block, pages, 6, 8, shared_address(&desk.full[slot][3]));
+        const uint64_t wrong = wrong_of(block, pages);
         if (elect_one()) {
             desk.wrong[slot] = wrong; /* before this thread arrives for K */
         }
@@ -139,7 +141,7 @@ struct mla_feeder {
     }
 
     __device__ __forceinline__ void run() {
-        decode_deal<true> deal(p.all);
+        decode_deal<WEFT_MLA_ROWS> deal(p.all);
         decode_run run;
         uint32_t number = 0;
 #pragma unroll 1
@@ -193,8 +195,8 @@ static __device__ __forceinline__ void mla_count(const weft_mla_params &p, mla_d
     mbarrier_wait(shared_address(&desk.left), number % 2);
     if (threadIdx.x % 32 == 0) {
         const decode_run &run = desk.runs[number % 4];
-        const int64_t at = run.sequence * p.all.runs.tiles + run.tile;
-        __threadfence(); /* what consumers left, before it is counted */
+        const int at = run.place - run.number * run.tiles; /* the place of the first one */
+        __threadfence();                                   /* what consumers left, before it is counted */
         desk.is_last = atomicAdd(&p.done[at], 1u) + 1 == (unsigned)run.count;
         __threadfence(); /* what other CTAs left, after they counted it */
         mbarrier_arrive(shared_address(&desk.counted));
@@ -205,11 +207,15 @@ static __device__ __forceinline__ void mla_count(const weft_mla_params &p, mla_d
 /* Q of the CTA's runs, by warps 1 to 3, of which the first also counts runs that have ended. */
 static __device__ __forceinline__ void mla_feed_q(const weft_mla_params &params, mla_desk &desk, uint32_t to) {
     const weft_decode_params &p = params.all;
-    decode_deal<true> deal(p);
+    decode_deal<WEFT_MLA_ROWS> deal(p);
     decode_run run;
     uint32_t number = 0, counted = 0, found = 0; /* tiles, and runs whose sums are left */
 #pragma unroll 1
     for (int place = (int)blockIdx.x; deal.find(p, place, run); place += (int)gridDim.x) {
+        const bool leaves = run.count > 1 && threadIdx.x / 32 == 1;
+        if (leaves && threadIdx.x % 32 == 0) {
+            desk.runs[found % 4] = run; /* three are of use at a time */
+        }
         const mla_view view = mla_view_of(p, run);
         if (view.first < view.last) {
             mbarrier_wait(shared_address(&desk.q_empty), (number++ & 1) ^ 1);
@@ -218,12 +224,7 @@ static __device__ __forceinline__ void mla_feed_q(const weft_mla_params &params,
         if (counted < found) { /* the run before, which ended when Q was free */
             mla_count(params, desk, counted++);
         }
-        if (run.count > 1 && threadIdx.x / 32 == 1) {
-            if (threadIdx.x == 32) {
-                desk.runs[found % 4] = run;
-            }
-            found++;
-        }
+        found += leaves;
     }
     if (counted < found) {
         mla_count(params, desk, counted);

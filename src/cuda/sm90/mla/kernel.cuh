@@ -12,11 +12,14 @@
 template <class S, int WHO>
 static __device__ __forceinline__ void mla_consume(const weft_decode_params &p, mla_desk &desk, uint32_t base) {
     mla_consumer<S, WHO> consumer = {p, desk, base, base + WEFT_MLA_BLOCK_BYTES, {}};
-    decode_deal<true> deal(p);
+    decode_deal<S::alone> deal(p);
     decode_run run;
-    uint32_t number = 0, tiles = 0, parity = 0; /* blocks so far, runs of some blocks, and whether of all runs it is odd */
-    uint32_t left = 0;                          /* runs whose sums were left */
-    bool waits = false, more = true;            /* whether the last run is one, and it is not known who merges it */
+    uint32_t number = 0, left = 0; /* blocks so far, and runs whose sums were left */
+    /* Bits that change with every run, with every one of some blocks; and whether it is not known who merges the last one.
+     */
+    constexpr uint32_t odd = 1, q_phase = 2, waits = 4;
+    uint32_t state = 0;
+    bool more = true;
 #pragma unroll 1
     for (int place = (int)blockIdx.x; more; place += (int)gridDim.x) {
         more = deal.find(p, place, run);
@@ -30,19 +33,21 @@ static __device__ __forceinline__ void mla_consume(const weft_decode_params &p, 
             const int count = before.last - before.first;
             consumer.begin(before);
             if (count > 0) {
-                mbarrier_wait(shared_address(&desk.q_full), tiles++ % 2);
+                mbarrier_wait(shared_address(&desk.q_full), (state & q_phase) != 0);
+                state ^= q_phase;
                 consumer.sweep(out, number, count, before.first * WEFT_MLA_KEYS);
                 number += count;
             }
-            mla_add_up(consumer, parity);
-            parity ^= 1;
+            mla_add_up(consumer, state & odd);
+            state ^= odd;
             /* What is seen is worked out again: it is not kept in registers meanwhile. */
             mla_store(consumer, run, mla_view_of(p, run), out);
         }
         decode_run ended; /* the run before, which was counted in the meantime */
-        const bool merges = waits && mla_collect(desk, left - 1, ended);
-        waits = more && run.count > 1;
-        if (waits) {
+        const bool merges = (state & waits) && mla_collect(desk, left - 1, ended);
+        state &= ~waits;
+        if (more && run.count > 1) {
+            state |= waits;
             consumer.arrive(desk.left);
             left++;
         }
@@ -101,7 +106,7 @@ static __device__ __forceinline__ void mla_clear(const weft_mla_params &p) {
     const int64_t at = (int64_t)blockIdx.x * WEFT_MLA_CLEARED + threadIdx.x;
     grid_let_next(); /* who comes next waits for this launch */
     grid_wait();
-    if (at < p.all.runs.sequences.count * p.all.runs.tiles) {
+    if (at < p.places) {
         p.done[at] = 0;
     }
 }

@@ -12,7 +12,7 @@
 #include "cuda/sm90/mla/params.h"
 
 template <int DTYPE> struct mla_shape {
-    static constexpr bool alone = true; /* the level of a sequence's runs is its own */
+    static constexpr int alone = WEFT_MLA_ROWS; /* the level of a sequence's runs is its own */
     static constexpr bool bf16 = DTYPE == WEFT_BF16;
     static constexpr int rows = WEFT_MLA_ROWS;
     static constexpr int depth = WEFT_MLA_DEPTH_V; /* of the output */
@@ -44,35 +44,47 @@ static __device__ __forceinline__ uint32_t mla_parity(uint32_t block) {
     return block / WEFT_MLA_SLOTS % 2;
 }
 
-/* What a tile of a run sees. Keys are counted from the batch's first. */
+/* What a tile of a run sees. Keys are counted from the sequence's first. */
 struct mla_view {
     weft_sequence s;
     int batch, kv_head;
-    int row, count;  /* the tile's first row among the kv head's, and how many there are from it on */
-    weft_rows seen;  /* by any row of the tile */
-    int first, last; /* blocks first .. last - 1 */
+    int origin;              /* column of key 0 */
+    int row, count;          /* the tile's first row among the kv head's, and how many there are from it on */
+    int begin, end;          /* keys that count */
+    int seen_from, seen_end; /* by any row of the tile */
+    int first, last;         /* blocks first .. last - 1 */
+
+    /* What a query sees, counted from the sequence's first. */
+    __device__ __forceinline__ weft_rows seen(const weft_decode_params &p, int64_t query) const {
+        weft_rows seen = weft_band_seen(&p.runs.band, &s, s.rows.begin + query);
+        seen.begin -= origin;
+        seen.end -= origin;
+        return seen;
+    }
 };
 
 static __device__ __forceinline__ mla_view mla_view_of(const weft_decode_params &p, const decode_run &run) {
+    const weft_sequences *all = &p.runs.sequences;
     mla_view view;
-    view.s = p.alike ? p.sequence : weft_sequence_at(&p.runs.sequences, run.sequence);
-    view.batch = run.sequence;
+    view.s = p.alike ? p.sequence : weft_sequence_at(all, run.sequence);
+    view.batch = all->packed ? 0 : run.sequence;
     view.kv_head = run.tile / p.tiles;
+    view.origin = p.alike ? 0 : (int)weft_sequence_origin(all, run.sequence);
     view.row = (run.tile - view.kv_head * p.tiles) * WEFT_MLA_ROWS;
     view.count = (int)(view.s.rows.end - view.s.rows.begin) * p.group - view.row;
-    const int64_t query = view.s.rows.begin + (int64_t)weft_divide(view.row, &p.by_group);
-    const int64_t end =
-        view.s.rows.begin + (int64_t)weft_divide(view.row + min(view.count, (int)WEFT_MLA_ROWS) - 1, &p.by_group);
-    view.seen.begin = view.seen.end = 0;
-    view.first = view.last = 0;
-    if (query < view.s.used_end) {
-        view.seen.begin = weft_band_seen(&p.runs.band, &view.s, query).begin;
-        view.seen.end = weft_band_seen(&p.runs.band, &view.s, weft_smaller(end, view.s.used_end - 1)).end;
+    view.begin = (int)view.s.columns.begin - view.origin;
+    view.end = (int)view.s.columns.end - view.origin;
+    const int64_t query = weft_divide(view.row, &p.by_group), used = view.s.used_end - view.s.rows.begin;
+    const int64_t end = weft_divide(view.row + min(view.count, (int)WEFT_MLA_ROWS) - 1, &p.by_group);
+    view.seen_from = view.seen_end = view.first = view.last = 0;
+    if (query < used) {
+        view.seen_from = (int)view.seen(p, query).begin;
+        view.seen_end = (int)view.seen(p, weft_smaller(end, used - 1)).end;
     }
-    if (view.seen.begin < view.seen.end) {
+    if (view.seen_from < view.seen_end) {
         constexpr int blocks = WEFT_LEAF / WEFT_MLA_KEYS; /* of a leaf */
-        view.first = max((int)view.seen.begin / WEFT_MLA_KEYS, run.begin * blocks);
-        view.last = min(((int)view.seen.end + WEFT_MLA_KEYS - 1) / WEFT_MLA_KEYS, run.end * blocks);
+        view.first = max(view.seen_from / WEFT_MLA_KEYS, run.begin * blocks);
+        view.last = min((view.seen_end + WEFT_MLA_KEYS - 1) / WEFT_MLA_KEYS, run.end * blocks);
         view.last = max(view.first, view.last);
     }
     return view;

@@ -91,7 +91,7 @@ template <class S> static __device__ __forceinline__ void mla_merge(const weft_d
     const mla_view view = mla_view_of(p, run);
     constexpr int columns = 8, threads = S::depth / columns; /* that share a row */
     const int part = (int)threadIdx.x % threads;
-    const decode_merger<S, columns> merger = {p, run.place - run.number * p.runs.tiles, run.first, part, threads};
+    const decode_merger<S, columns> merger = {p, run.place - run.number * run.tiles, run.first, part, threads, run.tiles};
 #pragma unroll 1
     for (int row = (int)(threadIdx.x - 128) / threads; row < min(view.count, S::rows); row += 256 / threads) {
         decode_node<columns> nodes[WEFT_DECODE_EIGHT];

@@ -51,8 +51,7 @@ template <class S, int WHO> struct mla_consumer {
             rows.max[i] = -INFINITY;
             rows.sum[i] = 0;
             if (row < view.count) {
-                const int64_t query = (int64_t)weft_divide(view.row + row, &p.by_group);
-                const weft_rows seen = weft_band_seen(&p.runs.band, &view.s, view.s.rows.begin + query);
+                const weft_rows seen = view.seen(p, weft_divide(view.row + row, &p.by_group));
                 rows.begin[i] = (int)seen.begin;
                 rows.end[i] = (int)seen.end;
             }
