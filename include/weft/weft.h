@@ -208,6 +208,8 @@ typedef struct weft_attention {
     weft_pairs pairs;                              /**< those that are known now */
     weft_kv_cache cache;
     weft_strides qv_strides; /**< of data.qv */
+    int64_t q_most; /**< packed: queries of a sequence, at most; 0: not known. Few of them may take other kernels. On
+                         a GPU, queries beyond it of lengths that the data brings may be left out */
 } weft_attention;
 
 #define WEFT_MAX_HEAD_DIM 576
@@ -217,7 +219,7 @@ typedef struct weft_attention {
 #define WEFT_ATTENTION_INIT                                                                                                \
     {sizeof(weft_attention), WEFT_ATTENTION, 1, 1, 1, 0, 0, 0, WEFT_FP32, WEFT_MASK_NONE, 0, 0.0, WEFT_BSHD, {0, 0, 0},    \
      {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, {0, 0, 0}, 0, 0, 0, {0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, 0, \
-     {0, 0, 0, 0, 0}, {0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0, NULL}, {0, 0, 0}}
+     {0, 0, 0, 0, 0}, {0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0, NULL}, {0, 0, 0}, 0}
 /* clang-format on */
 
 typedef enum weft_major { WEFT_ROW_MAJOR = 0, WEFT_COL_MAJOR = 1 } weft_major;

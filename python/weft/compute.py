@@ -246,6 +246,8 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[f
     Lengths, as int32 arrays beside the others, read when the call runs; or as lists, known when the plan is made.
     lengths, kv_lengths   a packed batch: the lengths of sequences that lie one behind the other, q (total, heads, head_dim); lists
     q_starts, kv_starts   the same: where sequences begin, and the end of the last; kv_starts None: as q_starts
+    q_most                of a packed batch: the most queries of a sequence, where that is known. Few of them, as in speculative decoding,
+                          take a faster kernel on a GPU
     q_used, kv_used       of each sequence, the queries and keys that count, from its first on
     kv_pad                of each sequence, the keys at its beginning that do not count
 

@@ -35,6 +35,7 @@ class Features(NamedTuple):
     known: Tuple[Tuple[str, Tuple[int, ...]], ...] = ()  # lengths by their names
     block_mask: Tuple[int, ...] = ()  # batch, heads, seq and kv_seq of the mask; queries and keys of a block
     rotary_interleaved: bool = False  # of a cache
+    q_most: int = 0  # queries of a sequence of a packed batch, at most; 0: many, or not known
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,12 +68,18 @@ def _seed(seed: Any) -> int:
     return whole("seed", seed) & (2**64 - 1)
 
 
+def _few(q_most: Optional[int]) -> int:
+    """A power of 2 up to 64 that is at least so many, so that few plans fit all numbers; 0: more, or not known."""
+    most = whole("q_most", q_most or 0)
+    return 0 if not 0 < most <= 64 else 1 << (most - 1).bit_length()
+
+
 def asked(q: Any, *, window: Any = None, chunk: Optional[int] = None, prefix: Optional[int] = None, softcap: Optional[float] = None,
           sinks: Any = None, alibi: Any = None, bias: Any = None, lengths: Any = None, kv_lengths: Any = None, q_starts: Any = None,
           kv_starts: Any = None, q_used: Any = None, kv_used: Any = None, kv_pad: Any = None, dropout: Optional[float] = None,
           seed: int = 0, block_mask: Any = None, tree: Any = None, return_max: bool = False, block_table: Any = None, append: Any = None,
           new_starts: Any = None, rotary: Any = None, rotary_interleaved: bool = False, positions: Any = None, out: Any = None,
-          qv: Any = None, **unknown: Any) -> Optional[Asked]:  # fmt: skip
+          qv: Any = None, q_most: Optional[int] = None, **unknown: Any) -> Optional[Asked]:  # fmt: skip
     """What a call of weft.attention() asks for by these arguments of it; None: nothing."""
     if unknown:
         raise TypeError(f"attention() got an unexpected keyword argument {next(iter(unknown))!r}")
@@ -97,7 +104,7 @@ def asked(q: Any, *, window: Any = None, chunk: Optional[int] = None, prefix: Op
     features = Features(
         window_of(window), whole("chunk", chunk or 0), whole("prefix", prefix or 0), number_in("softcap", softcap or 0),
         number_in("dropout", dropout or 0), bool(return_max), tuple(sorted(known.items())), shape,
-        bool(rotary_interleaved) and rotary is not None,
+        bool(rotary_interleaved) and rotary is not None, _few(q_most),
     )  # fmt: skip
     cache = caches.given(block_table, append, new_starts, rotary, positions)
     if not given and not cache and out is None and features == Features():
@@ -214,4 +221,5 @@ def to_c(features: Optional[Features], views: Mapping[str, View], causal: bool, 
     return {
         **mask_of(causal, offset, features.window, features.chunk), **fields, "prefix": features.prefix, "softcap": features.softcap,
         "dropout": features.dropout, "extras": extras, "lengths": lengths_to_c(known), "sequences": sequences if packed else 0,
+        "q_most": features.q_most if packed else 0,
     }  # fmt: skip

@@ -181,7 +181,7 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k=None, max_seqlen_
             seqused_k = _lengths_between(cu_seqlens_k)
         return _over_cache(q, k, v, softmax_scale, causal, window_size, softcap, return_softmax_lse, alibi=alibi_slopes, sinks=s_aux,
                            chunk=attention_chunk, q_starts=cu_seqlens_q, kv_starts=None if block_table is not None else cu_seqlens_k,
-                           q_used=seqused_q, kv_used=seqused_k, block_table=block_table, out=out, qv=qv)  # fmt: skip
+                           q_used=seqused_q, kv_used=seqused_k, block_table=block_table, out=out, qv=qv, q_most=max_seqlen_q)  # fmt: skip
     if cu_seqlens_k is None:
         raise Invalid("cu_seqlens_k is None: only a cache with block_table goes without it")
     found = _varlen(q, k, v, (cu_seqlens_q, cu_seqlens_k), (max_seqlen_q, max_seqlen_k), dropout_p, softmax_scale, causal, window_size,
@@ -309,7 +309,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
                         kv_pad=cache_leftpad, block_table=table, append=None if k is None else (row_contiguous(k), row_contiguous(v)),
                         new_starts=None if k is None else cu_seqlens_k_new, rotary_interleaved=rotary_interleaved,
                         rotary=None if rotary_cos is None else (rotary_cos.contiguous(), rotary_sin.contiguous()),
-                        positions=None if rotary_cos is None else rotary_seqlens, out=out, qv=qv)  # fmt: skip
+                        positions=None if rotary_cos is None else rotary_seqlens, out=out, qv=qv,
+                        q_most=max_seqlen_q if packed else None)  # fmt: skip
     if q.shape == shape:
         return found
     o, lse = found if return_softmax_lse else (found, None)

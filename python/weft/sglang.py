@@ -42,9 +42,8 @@ def _write_location(location: Tensor) -> Any:
 class WeftAttentionBackend(AttentionBackend):
     def __init__(self, model_runner: Any):
         super().__init__()
-        if model_runner.use_mla_backend:
-            raise Unsupported("weft's backend for SGLang has no latent attention (MLA) yet")
-        pool = model_runner.token_to_kv_pool
+        pool, self.is_latent = model_runner.token_to_kv_pool, model_runner.use_mla_backend  # MLA: rows of the cache are both key and value
+        self._has_qv = True  # until a device is found to have no kernel for it
         if hasattr(pool, "translate_loc_from_full_to_swa"):
             raise Unsupported("weft's backend for SGLang has no memory of its own for sliding windows yet: start with "
                               "--disable-hybrid-swa-memory")  # fmt: skip
@@ -107,9 +106,10 @@ class WeftAttentionBackend(AttentionBackend):
         if getattr(layer, "xai_temperature_len", -1) > 0:
             raise Unsupported("weft's backend for SGLang has no xai_temperature_len yet")
         if k is not None and save_kv_cache:
-            self.token_to_kv_pool.set_kv_buffer(layer, _write_location(forward_batch.out_cache_loc), k, v, layer.k_scale, layer.v_scale)
+            scales = () if self.is_latent else (layer.k_scale, layer.v_scale)
+            self.token_to_kv_pool.set_kv_buffer(layer, _write_location(forward_batch.out_cache_loc), k, v, *scales)
         k_cache, v_cache = self.token_to_kv_pool.get_kv_buffer(layer.layer_id)
-        k_cache, v_cache = (x.view(-1, self.page_size, *x.shape[1:]) for x in (k_cache, v_cache))
+        k_cache, v_cache = (x.unflatten(0, (-1, self.page_size)) for x in (k_cache, v_cache))
         causal = layer.attn_type not in (AttentionType.ENCODER_ONLY, getattr(AttentionType, "DECODER_BIDIRECTIONAL", None))
         window, size = None, layer.sliding_window_size
         if size is not None and size > -1:
@@ -121,12 +121,36 @@ class WeftAttentionBackend(AttentionBackend):
         if held.q_starts is None:  # rows behind the batch's are there to fill it up
             count = held.used.shape[0]
             rows, into = rows[:count, None], into[:count, None]
-        compute.attention(
-            rows, k_cache, v_cache, causal=causal, scale=layer.scaling, window=window, softcap=layer.logit_cap or None,
-            chunk=self.chunk if getattr(layer, "use_irope", False) else None, sinks=None if sinks is None else sinks.detach().float(), q_starts=held.q_starts,
-            kv_used=held.used, block_table=held.table, out=into,
-        )  # fmt: skip
+        options = dict(causal=causal, scale=layer.scaling, window=window, softcap=layer.logit_cap or None,
+                       chunk=self.chunk if getattr(layer, "use_irope", False) else None,
+                       sinks=None if sinks is None else sinks.detach().float(), q_starts=held.q_starts, out=into)  # fmt: skip
+        if self.is_latent and layer.qk_head_dim != k_cache.shape[-1]:
+            self._prefill(rows, k, v, layer, forward_batch, options)
+        elif self.is_latent:
+            self._latent(rows, k_cache, v_cache, dict(kv_used=held.used, block_table=held.table, **options))
+        else:
+            compute.attention(rows, k_cache, v_cache, kv_used=held.used, block_table=held.table, **options)
         return out
+
+    def _latent(self, q: Tensor, k: Tensor, v: Tensor, options: dict) -> None:
+        """Absorbed weights: a row of the cache is a key, and its first part the value. Kernels that have qv read it once."""
+        dim = v.shape[-1]
+        if self._has_qv:
+            try:
+                compute.attention(q[..., dim:], k[..., dim:], v, qv=q[..., :dim], **options)
+                return
+            except Unsupported:  # told before anything runs
+                self._has_qv = False
+        compute.attention(q, k, v, **options)
+
+    def _prefill(self, q: Tensor, k: Tensor, v: Tensor, layer: Any, forward_batch: Any, options: dict) -> None:
+        """A model with MLA that attends to a step's own keys and values, as each head has them."""
+        if self.forward_metadata.q_starts is None or getattr(forward_batch, "attn_attend_prefix_cache", None) or any(
+            getattr(forward_batch, "extend_prefix_lens_cpu", None) or ()
+        ):
+            raise Unsupported("weft's backend for SGLang has no heads of their own over a latent cache (MLA) yet")
+        k, v = (row_contiguous(x.reshape(-1, layer.tp_k_head_num, n)) for x, n in ((k, layer.qk_head_dim), (v, layer.v_head_dim)))
+        compute.attention(q, k, v, **options)
 
     def forward_extend(self, q: Tensor, k: Optional[Tensor], v: Optional[Tensor], layer: Any, forward_batch: Any,
                        save_kv_cache: bool = True, sinks: Optional[Tensor] = None, **others: Any) -> Tensor:  # fmt: skip

@@ -212,14 +212,14 @@ _attention.register_autograd(_backward, setup_context=_keep)
 _IN_PLACE = f"""(Tensor q, Tensor(a!) k, Tensor(b!) v, Tensor(c!) out,
 {', '.join(f'Tensor? {name}' for name in (*features.ARRAYS, *caches.ARRAYS))},
 bool causal, float? scale, int? offset, str layout, int[]? window, int[]? block_mask, int chunk, int prefix, float softcap,
-float dropout, int seed, bool interleaved, bool lse, bool most, str schedule) -> (Tensor, Tensor)"""
+float dropout, int seed, int q_most, bool interleaved, bool lse, bool most, str schedule) -> (Tensor, Tensor)"""
 
 
 def _attention_in_place(q, k, v, out, *rest):
-    arrays, (causal, scale, offset, layout, window, block_mask, chunk, prefix, softcap, dropout, seed, interleaved, lse, most,
-             schedule) = rest[:-15], rest[-15:]  # fmt: skip
+    arrays, (causal, scale, offset, layout, window, block_mask, chunk, prefix, softcap, dropout, seed, q_most, interleaved, lse,
+             most, schedule) = rest[:-16], rest[-16:]  # fmt: skip
     beside = _asked(arrays[: len(features.ARRAYS)], window, block_mask, chunk, prefix, softcap, dropout, seed, most)
-    numbers = (beside.features if beside else features.Features())._replace(rotary_interleaved=interleaved)
+    numbers = (beside.features if beside else features.Features())._replace(rotary_interleaved=interleaved, q_most=q_most)
     cache = {name: x for name, x in zip(caches.ARRAYS, arrays[len(features.ARRAYS) :]) if x is not None}
     asked = features.Asked(numbers, beside.arrays if beside else {}, seed & (2**64 - 1), cache, out)
     chosen = json.loads(schedule) if schedule else None
@@ -233,7 +233,7 @@ _in_place = torch.library.custom_op("weft::attention_in_place", _attention_in_pl
 
 @_in_place.register_fake
 def _(q, k, v, out, *rest):
-    starts, layout, lse, most = dict(zip(features.ARRAYS, rest))["q_starts"], rest[-12], rest[-3], rest[-2]
+    starts, layout, lse, most = dict(zip(features.ARRAYS, rest))["q_starts"], rest[-13], rest[-3], rest[-2]
     return _empty_results(q, v, layout, starts is not None, lse, most)[1:]
 
 
@@ -249,7 +249,7 @@ def _apply_in_place(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: Option
     lse, most = torch.ops.weft.attention_in_place(
         q, k, v, out, *tensors.values(), *(asked.cache.get(name) for name in caches.ARRAYS), causal, scale, offset, layout, numbers.window,
         numbers.block_mask, numbers.chunk, numbers.prefix, numbers.softcap, numbers.dropout, asked.seed - (asked.seed >> 63 << 64),
-        numbers.rotary_interleaved, return_lse, numbers.max, text,
+        numbers.q_most, numbers.rotary_interleaved, return_lse, numbers.max, text,
     )  # fmt: skip
     return compute.results(out, lse if return_lse else None, most if numbers.max else None)
 

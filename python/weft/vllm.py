@@ -89,6 +89,7 @@ class WeftMetadata:
     slot_mapping: Tensor  # (tokens): where each token's key and value go; below 0: nowhere
     causal: bool
     one_each: bool  # whether every request has one query, as in decode: then queries are a batch, for which there are faster ways
+    max_query_len: int  # queries of a request, at most
     common_prefix_len: int = 0  # keys that all requests begin with, in whole blocks, if they are to be read once; else 0
     suffix_kv_lens: Optional[Tensor] = None  # (requests): keys of each behind those
 
@@ -110,7 +111,7 @@ class WeftMetadataBuilder(AttentionMetadataBuilder):
         suffixes = (common.seq_lens - common_prefix_len).clamp_(min=0) if common_prefix_len else None  # 0 where a request is padding
         return WeftMetadata(common.num_actual_tokens, common.query_start_loc, common.seq_lens, common.block_table_tensor,
                             common.slot_mapping, common.causal,
-                            common.max_query_len == 1 and common.num_actual_tokens == common.num_reqs, common_prefix_len,
+                            common.max_query_len == 1 and common.num_actual_tokens == common.num_reqs, common.max_query_len, common_prefix_len,
                             suffixes)  # fmt: skip
 
     def use_cascade_attention(self, common_prefix_len: int, query_lens: Any, num_query_heads: int = 0, num_kv_heads: int = 0,
@@ -190,7 +191,7 @@ class WeftImpl(AttentionImpl):
             window = (self.sliding_window - 1, 0 if causal else self.sliding_window - 1)
         options = dict(causal=causal, scale=self.scale, window=window, softcap=self.logits_soft_cap,
                        alibi=self._slopes(query), sinks=None if self.sinks is None else self.sinks.detach().float(),
-                       q_starts=attn_metadata.query_start_loc)  # fmt: skip
+                       q_starts=attn_metadata.query_start_loc, q_most=attn_metadata.max_query_len)  # fmt: skip
         q, out = row_contiguous(query[:tokens]), output[:tokens].view(tokens, self.num_heads, -1)
         if encoder:
             k, v = key[:tokens], value[:tokens]
@@ -199,7 +200,7 @@ class WeftImpl(AttentionImpl):
             options.update(kv_used=attn_metadata.seq_lens, block_table=attn_metadata.block_table)
             if attn_metadata.one_each:
                 q, out = q[:, None], out[:, None]
-                del options["q_starts"]
+                del options["q_starts"], options["q_most"]
             if attn_metadata.common_prefix_len:
                 self._cascade(q, k, v, out, attn_metadata, options)
                 return output

@@ -72,12 +72,24 @@ static weft_status check_counts(const char *name, const int32_t *counts, const i
     return WEFT_OK;
 }
 
+/* No sequence has more queries than the problem says. */
+static weft_status check_most(const weft_attention *p, const int32_t *starts, weft_message *message) {
+    for (int64_t i = 0; starts && p->q_most > 0 && i < p->sequences; i++) {
+        if (starts[i + 1] - starts[i] > p->q_most) {
+            return weft_fail(message, WEFT_INVALID, "q_starts of sequence %" PRId64 ": %d queries, and q_most is %" PRId64,
+                             i, (int)(starts[i + 1] - starts[i]), p->q_most);
+        }
+    }
+    return WEFT_OK;
+}
+
 static weft_status check_lengths(const weft_attention *p, const weft_lengths *l, weft_message *message) {
     const int64_t count = sequence_count(p);
     const int in_pages = p->cache.page > 0, apart = l->kv_starts || (p->extras & WEFT_KV_STARTS);
     const int32_t *kv_starts = apart || in_pages ? l->kv_starts : l->q_starts;
     weft_status status;
     if ((status = weft_attention_check_starts("q_starts", l->q_starts, count, p->seq, message)) ||
+        (status = check_most(p, l->q_starts, message)) ||
         (status = weft_attention_check_starts("kv_starts", kv_starts, count, p->kv_seq, message)) ||
         (status = check_counts("q_used", l->q_used, l->q_starts, count, p->seq, message)) ||
         (status = check_counts("kv_used", l->kv_used, kv_starts, count, p->kv_seq, message)) ||
@@ -113,7 +125,16 @@ weft_status weft_attention_resolve_lengths(weft_attention *p, weft_message *mess
     if (p->sequences > 0 && p->batch != 1) {
         return weft_fail(message, WEFT_INVALID, "batch %" PRId64 " of a packed batch is not 1", p->batch);
     }
-    return check_lengths(p, &p->lengths, message);
+    if (p->q_most < 0 || (p->q_most > 0 && p->sequences == 0)) {
+        return weft_fail(message, WEFT_INVALID, "q_most %" PRId64 " is not at least 0, and 0 but for a packed batch",
+                         p->q_most);
+    }
+    const weft_status status = check_lengths(p, &p->lengths, message);
+    for (int64_t i = 0; status == WEFT_OK && p->lengths.q_starts && i < p->sequences; i++) {
+        p->q_most = weft_larger(i > 0 ? p->q_most : 1, p->lengths.q_starts[i + 1] - p->lengths.q_starts[i]);
+    }
+    p->q_most = weft_smaller(p->q_most, p->seq);
+    return status;
 }
 
 weft_lengths weft_attention_join_lengths(const weft_attention *p, weft_lengths known, const weft_lengths *data) {

@@ -151,7 +151,13 @@ int weft_attention_caption(const char *pass, const weft_attention *p, char *text
                     keys, weft_dtype_name(p->dtype));
 }
 
-/* What a key's eight numbers do not say. */
+/* A packed batch of few queries each: other kernels take it. */
+static int few_each(const weft_attention *p) {
+    return p->q_most > 0 && p->q_most <= 64;
+}
+
+/* What a key's eight numbers do not say. Windows are among these numbers, so their bit says that a batch is packed, and
+ * that of the maximum that its sequences have few queries each. */
 enum { KEY_FEATURES = ~(WEFT_HAS_WINDOW | WEFT_HAS_ODD_DIM | WEFT_HAS_LARGE_DIM | WEFT_HAS_MAX) };
 
 /* The mask of a key: whether positions count from the end does not change what is fast. */
@@ -170,7 +176,7 @@ static void add_features(const weft_attention *p, const int64_t *n, char *text, 
         add(text, size, ", %s %" PRId64, p->chunk > 0 ? "chunks of" : "prefix", n[10]);
     }
     if (p->sequences > 0) {
-        add(text, size, ", packed");
+        add(text, size, few_each(p) ? ", packed, few queries each" : ", packed");
     }
     if (n[11] > 0) {
         add(text, size, ", lengths to %" PRId64, n[11]);
@@ -187,7 +193,7 @@ static void add_features(const weft_attention *p, const int64_t *n, char *text, 
 }
 
 size_t weft_attention_key(const char *name, const weft_attention *p, int64_t *n, char *text, size_t size) {
-    const int32_t features = weft_attention_asks(p) & KEY_FEATURES;
+    const int32_t features = weft_attention_asks(p) & KEY_FEATURES, packed = p->sequences > 0 ? WEFT_HAS_WINDOW : 0;
     const int64_t numbers[] = {p->dtype,
                                p->head_dim,
                                key_mask(p),
@@ -196,7 +202,7 @@ size_t weft_attention_key(const char *name, const weft_attention *p, int64_t *n,
                                weft_bucket(p->seq),
                                weft_bucket(p->kv_seq),
                                weft_bucket(weft_most_seen(p)),
-                               features | (p->sequences > 0 ? 1 : 0), /* the bit of windows is free */
+                               features | packed | (packed && few_each(p) ? WEFT_HAS_MAX : 0),
                                p->head_dim_v,
                                p->chunk + p->prefix > 0 ? weft_bucket(p->chunk + p->prefix) : 0,
                                features & WEFT_HAS_LENGTHS ? weft_bucket(weft_attention_longest(p)) : 0,

@@ -53,6 +53,11 @@ static inline int64_t weft_attention_keys(const weft_attention *p) {
     return starts ? starts[p->sequences] : p->kv_seq;
 }
 
+/* Queries of a sequence, at most; 0: not known. */
+static inline int64_t weft_attention_most_queries(const weft_attention *p) {
+    return p->sequences > 0 ? p->q_most : p->seq;
+}
+
 /* Keys of the longest sequence, as far as lengths are known. */
 int64_t weft_attention_longest(const weft_attention *p);
 

@@ -135,7 +135,7 @@ static inline weft_attention draw_cache(uint64_t *random, weft_dtype dtype, int3
     p.head_dim_v = bits & WEFT_HAS_OTHER_DIM ? random_between(random, 1, p.head_dim) : bits & WEFT_HAS_LARGE_DIM ? 512 : 0;
     p.head_dim_v = p.head_dim_v > 512 ? 512 : p.head_dim_v;
     p.seq = random_between(random, 0, 2) ? random_between(random, 1, 7) : random_between(random, 1, most);
-    p.seq = few ? (p.seq - 1) % 8 + 1 : p.seq;
+    p.seq = few ? (p.seq - 1) % (packed ? 16 : 8) + 1 : p.seq;
     if (latent) {
         static const int64_t latent_dims[] = {64, 64, 40, 8}, latent_dims_v[] = {512, 512, 256, 392, 64, 8};
         p.heads =
@@ -160,6 +160,11 @@ static inline weft_attention draw_cache(uint64_t *random, weft_dtype dtype, int3
                (bits & WEFT_HAS_ALIBI ? WEFT_ALIBI : 0) | (latent ? WEFT_QV : 0);
     p.alibi_stride = bits & WEFT_HAS_ALIBI ? random_between(random, 0, 1) * p.heads : 0;
     draw_cache_lengths(random, &p, lengths);
+    const int tells = few || (latent && random_between(random, 0, 1));
+    for (int64_t i = 0; tells && i < p.sequences; i++) { /* the most, or more */
+        p.q_most = weft_larger(p.q_most, lengths->q_starts[i + 1] - lengths->q_starts[i]);
+    }
+    p.q_most += p.q_most > 0 ? random_between(random, 0, 2) : 0;
     if (bits & WEFT_HAS_BIAS && !packed) {
         draw_bias(random, &p);
     }
@@ -174,7 +179,7 @@ static inline weft_attention draw_cache(uint64_t *random, weft_dtype dtype, int3
         p.cache.table_stride = random_between(random, 0, 1) ? 0 : p.kv_seq / page + random_between(random, 0, 2);
         p.cache.pages = count_sequences(&p) * (p.kv_seq / page) + random_between(random, 0, 3);
     }
-    if (bits & WEFT_HAS_APPEND) {
+    if (bits & WEFT_HAS_APPEND && !(few && packed)) {
         p.cache.append = packed ? p.seq : random_between(random, 1, few ? weft_smaller(p.seq, p.kv_seq) : p.kv_seq);
     }
     if (bits & WEFT_HAS_ROTARY) {
@@ -730,7 +735,7 @@ static inline weft_attention_data data_alone(const cache_trial *x, int64_t batch
 }
 
 /* Every sequence again, alone and by another number of workers: the bits are the same. */
-static inline void check_alone(const cache_trial *x, const char *kernel, const char *what) {
+static inline void check_batches_alone(const cache_trial *x, const char *kernel, const char *what) {
     weft_message message = {""};
     weft_device gpu = WEFT_DEVICE_INIT;
     weft_schedule s = WEFT_SCHEDULE_INIT;
@@ -812,7 +817,7 @@ static inline void cache_trial_run(cache_trial *x, const weft_schedule *s, const
     }
     compare_output(x, what);
     if (latent && x->p.sequences == 0) {
-        check_alone(x, kernel, what);
+        check_batches_alone(x, kernel, what);
     }
     runs++;
     free(k);

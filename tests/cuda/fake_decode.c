@@ -11,7 +11,7 @@ int fake_run_decode(const char *kernel, unsigned grid, const void *parameters) {
     char dtype[8];
     int depth, rows;
     if (sscanf(kernel, "decode_%7[a-z0-9]_d%d_%d_", dtype, &depth, &rows) != 3 || p->head_dim > depth || grid == 0 ||
-        p->group * p->kv_heads != p->heads || p->tiles * rows < p->seq * p->group) {
+        p->group * p->kv_heads != p->heads || p->tiles * rows < p->most * p->group) {
         return 1;
     }
     if (strcmp(launch, "_merge") == 0) {

@@ -33,7 +33,7 @@ int fake_run_mla(const char *kernel, unsigned grid, void *parameters) {
     char dtype[8];
     int depth, rows, keys;
     if (sscanf(kernel, "mla_%7[a-z0-9]_d%d_%dx%d_", dtype, &depth, &rows, &keys) != 4 || all->head_dim_v > depth ||
-        grid == 0 || all->group * all->kv_heads != all->heads || all->tiles * rows < all->seq * all->group ||
+        grid == 0 || all->group * all->kv_heads != all->heads || all->tiles * rows < all->most * all->group ||
         p->rows * p->copies != keys || (all->pages.page > 0 && all->pages.page % p->rows != 0) ||
         !are_maps(p, &p->k, all->k, &all->k_strides, all->head_dim) ||
         !are_maps(p, &p->v, all->v, &all->v_strides, all->head_dim_v)) {

@@ -181,6 +181,7 @@ static inline weft_attention take_attention(input *in) {
         take_cache(in, &p);
     }
     p.qv_strides = take_strides(in);
+    p.q_most = take_or(in, 0);
     return p;
 }
 

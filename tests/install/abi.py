@@ -16,7 +16,7 @@ import tempfile
 SHORTER = [
     ("weft.h", r"    int64_t left, right;(?:(?!\n\}).)*\n\} weft_attention;", "} weft_attention;"),
     ("weft.h", r"\{0, 0, 0\}, 0, 0, 0, 0, 0, 0\.0, 0\.0, 0, 0, \{0, 0, 0\}, 0, 0, 0, \{0, 0, 0, 0, 0\}, 0, 0, 0, 0, 0, 0,\s*\\\n\s*\{0, 0, 0, 0, 0\}, "
-     r"\{0, 0, 0, 0, \{0, 0, 0\}, \{0, 0, 0\}, 0, 0, 0, 0, NULL\}, \{0, 0, 0\}\}", "{0, 0, 0}}"),
+     r"\{0, 0, 0, 0, \{0, 0, 0\}, \{0, 0, 0\}, 0, 0, 0, 0, NULL\}, \{0, 0, 0\}, 0\}", "{0, 0, 0}}"),
     ("weft.h", r"    int64_t a_stride, b_stride, c_stride;[^\n]*\n", ""),
     ("weft.h", r"1\.0, 0\.0, 1, 0, 0, 0\}", "1.0, 0.0, 1}"),
     ("weft.h", r"    const float \*sinks; (?:(?!\n\}).)*\n\} weft_attention_data;", "} weft_attention_data;"),

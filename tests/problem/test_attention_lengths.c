@@ -94,6 +94,46 @@ static void wrong_lengths_of_the_data_are_named(void **state) {
     assert_true(o[0] == 5);
 }
 
+/* The most queries of a sequence: as the starts say, as the caller says, and never fewer than the data brings. */
+static void most_queries(void **state) {
+    (void)state;
+    const int32_t starts[] = {0, 3, 3, 10};
+    float q[80], kv[96], o[80];
+    weft_attention p = good(), r;
+    weft_attention_data data = WEFT_ATTENTION_DATA_INIT;
+    weft_message message = {""};
+    p.q_most = 4;
+    assert_refused(&p, "q_most 4 is not at least 0, and 0 but for a packed batch");
+    p.sequences = 3;
+    p.q_most = -1;
+    p.extras = WEFT_STARTS;
+    assert_refused(&p, "q_most -1 is not at least 0, and 0 but for a packed batch");
+    p.q_most = INT64_MAX;
+    assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
+    assert_int_equal(r.q_most, p.seq);
+    p.q_most = 0;
+    assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
+    assert_int_equal(weft_attention_most_queries(&r), 0);
+    p.q_most = 6;
+    memset(q, 0, sizeof q);
+    memset(kv, 0, sizeof kv);
+    data.q = q;
+    data.k = data.v = kv;
+    data.o = o;
+    data.lengths.q_starts = starts;
+    assert_int_equal(weft_attention_forward(&p, &data, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "q_starts of sequence 2: 7 queries, and q_most is 6");
+    p.q_most = 7;
+    assert_int_equal(weft_attention_forward(&p, &data, &message), WEFT_OK);
+    p.extras = 0;
+    p.lengths.q_starts = starts;
+    p.q_most = 9;
+    assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
+    assert_int_equal(r.q_most, 7);
+    p.q_most = 6;
+    assert_refused(&p, "q_starts of sequence 2: 7 queries, and q_most is 6");
+}
+
 /* What is asked for is what was drawn, by name. */
 static void features_are_asked_for(void **state) {
     (void)state;
@@ -140,8 +180,8 @@ static void flops_count_pairs(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_lengths_are_named),
-                                       cmocka_unit_test(wrong_lengths_of_the_data_are_named),
-                                       cmocka_unit_test(features_are_asked_for), cmocka_unit_test(flops_count_pairs)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_lengths_are_named), cmocka_unit_test(wrong_lengths_of_the_data_are_named),
+        cmocka_unit_test(most_queries), cmocka_unit_test(features_are_asked_for), cmocka_unit_test(flops_count_pairs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

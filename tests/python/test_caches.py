@@ -76,6 +76,23 @@ def test_lengths_may_be_known():
     np.testing.assert_array_equal(known, weft.attention(q, k, v, causal=True, block_table=table, **arrays))
 
 
+def test_few_queries_of_each_sequence(monkeypatch):
+    """Powers of 2 up to 64, so that few plans are made; they must hold what there is."""
+    made, plan = [], weft.plans.Plan
+    monkeypatch.setattr(weft.plans, "Plan", lambda problem, *x, **y: made.append(problem.q_most) or plan(problem, *x, **y))
+    q, k, v = normal(5, 4, 8), normal(5, 4, 2, 8), normal(5, 4, 2, 8)
+    options = dict(causal=True, block_table=np.array([[3, 1], [0, 4]], "int32"), q_starts=np.array([0, 3, 5], "int32"),
+                   kv_used=np.array([7, 3], "int32"), scale=0.123)  # fmt: skip
+    expected = weft.attention(q, k, v, **options)
+    for most in (3, 4, 65, 10**6, 64):
+        np.testing.assert_array_equal(weft.attention(q, k, v, q_most=most, **options), expected)
+    assert made == [0, 4, 64]
+    with pytest.raises(weft.Invalid, match="q_starts of sequence 0: 3 queries, and q_most is 2"):
+        weft.attention(q, k, v, q_most=2, **options)
+    with pytest.raises(weft.Invalid, match="q_most 1.5 is not a whole number"):
+        weft.attention(q, k, v, q_most=1.5, **options)
+
+
 def test_the_result_may_be_written_to_an_array():
     q, k, v = normal(2, 5, 4, 8), normal(2, 7, 2, 8), normal(2, 7, 2, 6)
     expected = weft.attention(q, k, v)

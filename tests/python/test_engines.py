@@ -330,6 +330,61 @@ def test_sglang_has_few_plans(monkeypatch):
     assert len(made) == 6  # of 1, 2, 4, 8, 16 and 32 pages
 
 
+@pytest.mark.parametrize("has_qv", [True, False])
+@pytest.mark.parametrize("page", [1, 4])
+def test_sglang_latent_attention(page, has_qv, monkeypatch):
+    """MLA as SGLang's models call a backend that they do not know: a first prompt with heads of its own, then over the latent cache."""
+    import weft.sglang
+    from sglang.srt.layers.radix_attention import RadixAttention
+    from sglang.srt.mem_cache.memory_pool import KVWriteLoc, MLATokenToKVPool
+
+    rank, rope, runner, real = 24, 8, Runner(page), weft.compute.attention
+    runner.use_mla_backend, runner.token_to_kv_pool = True, MLATokenToKVPool(64, page, torch.float32, rank, rope, 2)
+    tried = []
+
+    def without_qv(*x, qv=None, **y):
+        tried.append(qv is not None)
+        if qv is not None:
+            raise weft.Unsupported("no CUDA kernel fits")
+        return real(*x, **y)
+
+    if not has_qv:
+        monkeypatch.setattr(weft.compute, "attention", without_qv)
+    backend = weft.sglang.WeftAttentionBackend(runner)
+    mqa = RadixAttention(HEADS, rank + rope, 0.2, 1, 1, v_head_dim=rank)
+    mha = RadixAttention(HEADS, 12, 0.2, HEADS, 1, v_head_dim=10)
+    histories, tables, rows, free = Histories(torch.float32), {}, [4, 1, 5], torch.randperm(64 // page).tolist()
+    torch.manual_seed(0)
+    for step, counts in enumerate(STEPS):
+        here, _, _, _ = histories.step(counts)
+        blocks_for(tables, free, here, histories, page)
+        batch = sglang_batch(runner, rows, here, histories, tables, decode=all(n == 1 for _, n in here))
+        backend.init_forward_metadata(batch)
+        tokens = len(batch.out_cache_loc)
+        q, latent = normal(tokens, HEADS, rank + rope), normal(tokens, 1, rank + rope)
+        if step == 0:  # the model writes to the pool by itself
+            runner.token_to_kv_pool.set_kv_buffer(mqa, KVWriteLoc(batch.out_cache_loc), latent, None)
+            q, k, v = normal(tokens, HEADS, 12), normal(tokens, HEADS, 12), normal(tokens, HEADS, 10)
+            o = backend.forward(q, k, v, mha, batch, save_kv_cache=False)
+            starts = np.cumsum([0, *(n for _, n in here)])
+            expected = attention(*(x[None].double().numpy() for x in (q, k, v)), causal=True, scale=0.2, q_starts=starts)[0][0]
+            assert_close(o.view(-1, HEADS, 10), expected, "float32")
+            with pytest.raises(weft.Unsupported, match="over a latent cache"):
+                batch.extend_prefix_lens_cpu = [0, 3]
+                backend.forward(q, k, v, mha, batch, save_kv_cache=False)
+            continue
+        o = backend.forward(q.flatten(1), latent, latent[..., :rank], mqa, batch)
+        made, at = [], 0
+        for i, n in here:
+            length = len(histories.keys[i])
+            slots = runner.req_to_token_pool.req_to_token[rows[i], :length].long()
+            keys = runner.token_to_kv_pool.kv_buffer[1][slots][None].double().numpy()
+            made.append(attention(q[None, at : at + n].double().numpy(), keys, keys[..., :rank], causal=True, scale=0.2)[0][0])
+            at += n
+        assert_close(o.view(-1, HEADS, rank), np.concatenate(made), "float32")
+    assert has_qv or tried.count(True) == 1
+
+
 def test_sglang_refuses_by_name():
     import weft.sglang
     from sglang.srt.layers.radix_attention import RadixAttention
@@ -347,6 +402,6 @@ def test_sglang_refuses_by_name():
     batch.forward_mode = ForwardMode.TARGET_VERIFY
     with pytest.raises(weft.Unsupported, match="TARGET_VERIFY"):
         backend.init_forward_metadata(batch)
-    runner.use_mla_backend = True
-    with pytest.raises(weft.Unsupported, match="MLA"):
+    runner.token_to_kv_pool.translate_loc_from_full_to_swa = None
+    with pytest.raises(weft.Unsupported, match="sliding windows"):
         weft.sglang.WeftAttentionBackend(runner)

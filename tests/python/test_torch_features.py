@@ -165,5 +165,5 @@ def test_the_operator_s_schema_says_what_is_written():
     nothing = [None] * len(weft.features.ARRAYS)
     nothing[list(weft.features.ARRAYS).index("kv_used")] = used
     arguments = (q, k, k.clone(), torch.empty_like(q), *nothing, table, new, new, None, None, None, None, True, None, None, "bshd", None, None,
-                 0, 0, 0.0, 0.0, 0, False, True, False, "")  # fmt: skip
+                 0, 0, 0.0, 0.0, 0, 0, False, True, False, "")  # fmt: skip
     torch.library.opcheck(torch.ops.weft.attention_in_place.default, arguments)

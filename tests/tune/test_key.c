@@ -107,7 +107,7 @@ static void classes(void **state) {
 static void classes_of_features(void **state) {
     (void)state;
     static const int32_t starts[] = {0, 500, 520, 1040};
-    enum { KINDS = 11 };
+    enum { KINDS = 13 };
     weft_attention all[KINDS];
     for (int i = 0; i < KINDS; i++) {
         all[i] = attention(1040);
@@ -125,6 +125,9 @@ static void classes_of_features(void **state) {
     all[9].lengths.q_starts = starts;
     all[10].sequences = 3;
     all[10].extras = WEFT_STARTS | WEFT_SINKS;
+    all[11] = all[10];
+    all[11].q_most = 4;
+    all[12].extras = WEFT_QV;
     for (int i = 0; i < KINDS; i++) {
         for (int k = 0; k < KINDS; k++) {
             const keys a = keys_of(&all[i], NULL), b = keys_of(&all[k], NULL);

@@ -29,6 +29,10 @@ enum {
             WEFT_HAS_OTHER_DIM | WEFT_HAS_CACHE
 };
 
+static int64_t sequences_of(const weft_attention *p) {
+    return p->sequences > 0 ? p->sequences : p->batch;
+}
+
 static int is_aligned(const weft_strides *s) {
     return (s->batch | s->seq | s->head) % 8 == 0;
 }
@@ -53,12 +57,14 @@ static int is_fresh(const weft_attention *p) {
     return p->cache.append > 0 || p->cache.rotary_dim > 0;
 }
 
-/* Whether some query sees every key that is appended: who reads a key also stores it. */
+/* Whether some query sees every key that is appended: who reads a key also stores it. A packed batch may append to
+ * sequences without queries. */
 static int sees_new(const weft_attention *p) {
     const weft_band band = weft_attention_band(p);
     const int is_open = band.left == WEFT_BAND_OPEN && band.chunk == 0;
     const int has_others = p->extras & (WEFT_Q_USED | WEFT_KV_PAD) || p->lengths.q_used || p->lengths.kv_pad;
-    return p->cache.append == 0 || (band.from_end && (is_open || p->cache.append <= p->seq) && !has_others);
+    return p->cache.append == 0 ||
+           (p->sequences == 0 && band.from_end && (is_open || p->cache.append <= p->seq) && !has_others);
 }
 
 static weft_status check(const weft_attention *p, const weft_schedule *s, const weft_cuda_knobs *knobs, weft_message *why) {
@@ -67,11 +73,11 @@ static weft_status check(const weft_attention *p, const weft_schedule *s, const 
     if (p->dtype != WEFT_FP16 && p->dtype != WEFT_BF16) {
         return weft_fail(why, WEFT_UNSUPPORTED, "dtype %s is not fp16 or bf16", weft_dtype_name(p->dtype));
     }
-    if (lacks || knobs->precise || p->sequences > 0) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it has no %s",
-                         lacks            ? lacks
-                         : knobs->precise ? "precise math"
-                                          : "packed batches");
+    if (lacks || knobs->precise) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no %s", lacks ? lacks : "precise math");
+    }
+    if (weft_attention_most_queries(p) == 0) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has packed batches only with q_most");
     }
     if (!sees_new(p)) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it appends no keys that no query may see");
@@ -79,9 +85,9 @@ static weft_status check(const weft_attention *p, const weft_schedule *s, const 
     if (weft_decode_rows(p) > MOST_ROWS) {
         return weft_fail(why, WEFT_UNSUPPORTED,
                          "it is for few queries: %" PRId64 " of each of %" PRId64 " heads that share keys are more than %d",
-                         p->seq, p->heads / p->kv_heads, MOST_ROWS);
+                         weft_attention_most_queries(p), p->heads / p->kv_heads, MOST_ROWS);
     }
-    if (!weft_multiply(p->batch * p->kv_heads, p->kv_seq + WEFT_LEAF, &leaves) || leaves / 2 > INT32_MAX) {
+    if (!weft_multiply(sequences_of(p) * p->kv_heads, p->kv_seq + WEFT_LEAF, &leaves) || leaves / 2 > INT32_MAX) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has not so many keys");
     }
     if (!is_aligned(&p->q_strides) || !is_aligned(&p->k_strides) || !is_aligned(&p->v_strides) ||
@@ -104,7 +110,7 @@ static weft_status check(const weft_attention *p, const weft_schedule *s, const 
  * several CTAs share, but for plain tensors on Hopper) decides, and else what was measured: docs/lab/decode.md. */
 static int suits(const weft_plan *plan, const weft_cuda_device *device) {
     const weft_attention *p = &plan->attention;
-    const int64_t rows = weft_decode_rows(p), tiles = p->batch * p->kv_heads, sms = device->multiprocessors;
+    const int64_t rows = weft_decode_rows(p), tiles = sequences_of(p) * p->kv_heads, sms = device->multiprocessors;
     const int is_named = plan->device.kernel && strncmp(plan->device.kernel, "decode", 6) == 0;
     if (is_named || (weft_attention_asks(p) & WEFT_HAS_CACHE)) {
         return 1;
@@ -218,7 +224,9 @@ static const double fixed_seconds = 9e-6, bandwidth_share = 0.9;
 static double cost(const weft_plan *plan, const weft_cuda_device *device) {
     (void)device;
     const weft_attention *p = &plan->attention;
-    const double seen = weft_attention_pairs(p) / (double)p->seq;
+    const double each =
+        (double)p->batch * (double)p->seq / (double)sequences_of(p); /* queries of a sequence, in the mean */
+    const double seen = weft_attention_pairs(p) / each;
     const double bytes =
         seen * (double)p->kv_heads * (double)(p->head_dim + p->head_dim_v) * (double)weft_dtype_bytes(p->dtype);
     return fixed_seconds + bytes / (bandwidth_share * plan->machine.dram_bandwidth);

@@ -5,7 +5,8 @@
 #include "problem/problem.h"
 
 int64_t weft_decode_rows(const weft_attention *p) {
-    return p->seq * (p->heads / p->kv_heads);
+    const int64_t most = weft_attention_most_queries(p);
+    return (most > 0 ? most : p->seq) * (p->heads / p->kv_heads);
 }
 
 int weft_decode_varies(const weft_attention *p) {
@@ -62,6 +63,7 @@ void weft_decode_fill(weft_decode_params *to, const weft_plan *plan, const weft_
     to->v_strides = p->v_strides;
     to->o_strides = p->o_strides;
     to->seq = (int32_t)p->seq;
+    to->most = (int32_t)weft_attention_most_queries(p);
     to->heads = (int32_t)p->heads;
     to->kv_heads = (int32_t)p->kv_heads;
     to->group = (int32_t)(p->heads / p->kv_heads);

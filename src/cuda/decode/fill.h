@@ -6,7 +6,7 @@
 #include "cuda/decode/params.h"
 #include "cuda/plan/backend.h"
 
-/* Queries times the heads that share keys. */
+/* Queries of a sequence, at most, times the heads that share keys. */
 int64_t weft_decode_rows(const weft_attention *p);
 
 /* Whether sequences differ in length. */

@@ -18,7 +18,7 @@ static __device__ __forceinline__ void decode_see(const weft_decode_params &p, c
     rows.from = 0;
     rows.to = INT32_MAX;
     weft_rows seen = {s.columns.end, s.columns.end};
-    if (p.seq == 1) { /* all rows see the same */
+    if (p.most == 1) { /* all rows see the same */
         seen = p.alike ? p.seen : weft_band_seen(&p.runs.band, &s, s.rows.begin);
     }
 #pragma unroll
@@ -28,7 +28,7 @@ static __device__ __forceinline__ void decode_see(const weft_decode_params &p, c
         rows.slope[i] = rows.at[i] = 0;
         if (index < count) {
             const int query = (int)weft_divide(index, &p.by_group);
-            if (p.seq > 1) {
+            if (p.most > 1) {
                 seen = weft_band_seen(&p.runs.band, &s, s.rows.begin + query);
             }
             rows.begin[i] = (int)seen.begin - keys.origin;

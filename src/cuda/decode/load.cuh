@@ -25,7 +25,7 @@ static __device__ __forceinline__ decode_keys decode_keys_of(const weft_decode_p
                                                              int sequence, int kv_head, bool writes) {
     decode_keys keys;
     const weft_sequences *all = &p.runs.sequences;
-    keys.batch = sequence;
+    keys.batch = all->packed ? 0 : sequence;
     keys.origin = (int)weft_sequence_origin(all, sequence);
     keys.begin = (int)(s.columns.begin - keys.origin);
     keys.end = keys.fresh = (int)(s.columns.end - keys.origin);

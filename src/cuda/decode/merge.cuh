@@ -72,7 +72,7 @@ template <class S> static __device__ __forceinline__ void decode_merge_runs(cons
     const decode_merger<S, count> merger = {p, run.place, begin, part, threads, tiles};
     const auto store = [&]() {
         if (lane < threads) {
-            decode_store<S>(p, s, run.sequence, run.tile, row, part, nodes[0]);
+            decode_store<S>(p, s, p.runs.sequences.packed ? 0 : run.sequence, run.tile, row, part, nodes[0]);
         }
     };
     if (few) {

@@ -26,6 +26,7 @@ typedef struct weft_decode_params {
     float *lse; /* (batch, heads, seq), or null */
     weft_strides q_strides, k_strides, v_strides, o_strides;
     int32_t seq, heads, kv_heads; /* queries of the tensor's batch */
+    int32_t most;                 /* of a sequence */
     int32_t group;                /* heads / kv_heads; rows of a kv head are (query, head), the head fastest */
     weft_divisor by_group;
     int32_t tiles;                /* of rows, for each kv head */

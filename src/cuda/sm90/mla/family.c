@@ -49,10 +49,16 @@ static const weft_mla_variant *find(const weft_attention *p) {
     return NULL;
 }
 
+static int64_t sequences_of(const weft_attention *p) {
+    return p->sequences > 0 ? p->sequences : p->batch;
+}
+
 /* Tiles of all sequences, at most: of a packed batch each may end with one that is not full. */
 static int64_t count_tiles(const weft_attention *p) {
-    const int64_t tiles = (weft_decode_rows(p) + WEFT_MLA_ROWS - 1) / WEFT_MLA_ROWS;
-    return p->kv_heads * (p->sequences > 0 ? tiles + p->sequences : p->batch * tiles);
+    const int64_t each = (weft_decode_rows(p) + WEFT_MLA_ROWS - 1) / WEFT_MLA_ROWS,
+                  rows = p->seq * (p->heads / p->kv_heads);
+    const int64_t full = p->batch * (rows / WEFT_MLA_ROWS);
+    return p->kv_heads * weft_smaller(sequences_of(p) * each, full + sequences_of(p));
 }
 
 /* Runs of a sequence, and of all of them, at most. */
