@@ -23,7 +23,8 @@ static int is_map(const weft_tensor_map *map, const weft_decode_params *p, const
 static int are_maps(const weft_mla_params *p, const weft_mla_maps *maps, const void *data, const weft_strides *strides,
                     int64_t dim) {
     return is_map(&maps->many, &p->all, data, strides, dim, p->rows) &&
-           is_map(&maps->eight, &p->all, data, strides, dim, 8) && is_map(&maps->one, &p->all, data, strides, dim, 1);
+           is_map(&maps->eight, &p->all, data, strides, dim, p->rows < 8 ? p->rows : 8) &&
+           is_map(&maps->one, &p->all, data, strides, dim, 1);
 }
 
 int fake_run_mla(const char *kernel, unsigned grid, void *parameters) {

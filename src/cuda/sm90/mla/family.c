@@ -204,9 +204,10 @@ static weft_status make_map(const weft_plan *plan, const char *name, const void 
 
 static weft_status make_maps(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
                              int64_t dim, weft_mla_maps *maps, weft_message *message) {
+    const int64_t rows = copy_rows(&plan->attention);
     weft_status status;
-    if ((status = make_map(plan, name, data, strides, dim, copy_rows(&plan->attention), &maps->many, message)) ||
-        (status = make_map(plan, name, data, strides, dim, 8, &maps->eight, message))) {
+    if ((status = make_map(plan, name, data, strides, dim, rows, &maps->many, message)) ||
+        (status = make_map(plan, name, data, strides, dim, weft_smaller(rows, 8), &maps->eight, message))) {
         return status;
     }
     return make_map(plan, name, data, strides, dim, 1, &maps->one, message);

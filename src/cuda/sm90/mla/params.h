@@ -24,7 +24,7 @@ enum {
     WEFT_MLA_SHARED_BYTES = 1024 + (1 + WEFT_MLA_SLOTS) * WEFT_MLA_BLOCK_BYTES
 };
 
-/* K or V, in boxes of 64 elements and so many rows: as many as a copy has, eight, one. */
+/* K or V, in boxes of 64 elements and so many rows: as many as a copy has, eight of them, one. */
 typedef struct weft_mla_maps {
     weft_tensor_map many, eight, one;
 } weft_mla_maps;
