@@ -41,7 +41,7 @@ int fake_run_mla(const char *kernel, unsigned grid, void *parameters) {
         return 1;
     }
     if (strcmp(launch, "_clear") == 0) {
-        return grid * WEFT_MLA_CLEARED >= p->places && p->places > 0 && p->done ? 0 : 1;
+        return (int64_t)grid * WEFT_MLA_CLEARED >= p->places && p->places > 0 && p->done ? 0 : 1;
     }
     weft_attention problem = fake_decode_problem(all, (weft_dtype)weft_dtype_find(dtype));
     weft_attention_data data = fake_decode_data(all);

@@ -43,7 +43,8 @@ template <int ALONE> struct decode_deal {
             end = (int)leaves.end;
             if (ALONE) {
                 const weft_rows rows = weft_sequence_at(&p.runs.sequences, number).rows;
-                own_tiles = p.kv_heads * min(((int)(rows.end - rows.begin) * p.group + ALONE - 1) / max(ALONE, 1), p.tiles);
+                const int64_t tiles = ((rows.end - rows.begin) * p.group + ALONE - 1) / max(ALONE, 1);
+                own_tiles = p.kv_heads * (int)weft_smaller(tiles, p.tiles);
             }
         }
     }

@@ -228,10 +228,10 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     }
     weft_decode_fill(&to->all, plan, data, walk, WEFT_MLA_ROWS, 1);
     to->all.sums = data->workspace;
+    to->places = (int32_t)count_places(p);
     if (to->all.sums) {
-        to->places = count_places(p);
-        to->all.stats = to->all.sums + to->places * WEFT_MLA_ROWS * WEFT_MLA_DEPTH_V;
-        to->done = (uint32_t *)(void *)(to->all.stats + to->places * WEFT_MLA_ROWS * 2);
+        to->all.stats = to->all.sums + (int64_t)to->places * WEFT_MLA_ROWS * WEFT_MLA_DEPTH_V;
+        to->done = (uint32_t *)(void *)(to->all.stats + (int64_t)to->places * WEFT_MLA_ROWS * 2);
     }
     to->qv = data->qv;
     to->qv_strides = p->qv_strides;

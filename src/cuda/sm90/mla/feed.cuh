@@ -145,7 +145,7 @@ struct mla_feeder {
         decode_run run;
         uint32_t number = 0;
 #pragma unroll 1
-        for (int place = (int)blockIdx.x; deal.find(p.all, place, run); place += (int)gridDim.x) {
+        for (int place = (int)blockIdx.x; mla_find(p, deal, place, run); place += (int)gridDim.x) {
             view = mla_view_of(p.all, run);
             weft_length_tell(&p.all.pages, &p.all.runs.sequences, run.sequence);
             mla_pages next = find(view.first);
@@ -211,7 +211,7 @@ static __device__ __forceinline__ void mla_feed_q(const weft_mla_params &params,
     decode_run run;
     uint32_t number = 0, counted = 0, found = 0; /* tiles, and runs whose sums are left */
 #pragma unroll 1
-    for (int place = (int)blockIdx.x; deal.find(p, place, run); place += (int)gridDim.x) {
+    for (int place = (int)blockIdx.x; mla_find(params, deal, place, run); place += (int)gridDim.x) {
         const bool leaves = run.count > 1 && threadIdx.x / 32 == 1;
         if (leaves && threadIdx.x % 32 == 0) {
             desk.runs[found % 4] = run; /* three are of use at a time */

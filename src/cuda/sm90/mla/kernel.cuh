@@ -10,7 +10,8 @@
 #include "cuda/sm90/mla/store.cuh"
 
 template <class S, int WHO>
-static __device__ __forceinline__ void mla_consume(const weft_decode_params &p, mla_desk &desk, uint32_t base) {
+static __device__ __forceinline__ void mla_consume(const weft_mla_params &params, mla_desk &desk, uint32_t base) {
+    const weft_decode_params &p = params.all;
     mla_consumer<S, WHO> consumer = {p, desk, base, base + WEFT_MLA_BLOCK_BYTES, {}};
     decode_deal<S::alone> deal(p);
     decode_run run;
@@ -22,7 +23,7 @@ static __device__ __forceinline__ void mla_consume(const weft_decode_params &p, 
     bool more = true;
 #pragma unroll 1
     for (int place = (int)blockIdx.x; more; place += (int)gridDim.x) {
-        more = deal.find(p, place, run);
+        more = mla_find(params, deal, place, run);
         if (more) {
             float out[WEFT_MLA_DEPTH_V / 4];
 #pragma unroll
@@ -94,9 +95,9 @@ template <class S> static __device__ __forceinline__ void mla_attention(const we
     } else {
         registers_raise<S::consumer_registers>();
         if (group == 1) {
-            mla_consume<S, 0>(p.all, desk, base);
+            mla_consume<S, 0>(p, desk, base);
         } else {
-            mla_consume<S, 1>(p.all, desk, base);
+            mla_consume<S, 1>(p, desk, base);
         }
     }
 }

@@ -37,7 +37,7 @@ typedef struct weft_mla_params {
     weft_strides qv_strides;
     uint64_t keep;  /* how long the L2 is to keep keys */
     uint32_t *done; /* runs that are left, of each sequence and tile, where its first is; null: sequences are one run */
-    int64_t places; /* of runs, at most */
+    int32_t places; /* of runs, at most */
     int32_t rows;   /* of a copy: 1 to 64, a power of two that divides pages */
     int32_t copies; /* of a block: 64 / rows */
 } weft_mla_params;

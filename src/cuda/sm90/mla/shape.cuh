@@ -44,6 +44,13 @@ static __device__ __forceinline__ uint32_t mla_parity(uint32_t block) {
     return block / WEFT_MLA_SLOTS % 2;
 }
 
+/* The run of a place. There is room for p.places of them: packed queries of sequences that overlap, as no starts may have
+ * them, could be more. */
+static __device__ __forceinline__ bool mla_find(const weft_mla_params &p, decode_deal<WEFT_MLA_ROWS> &deal, int place,
+                                                decode_run &run) {
+    return place < p.places && deal.find(p.all, place, run);
+}
+
 /* What a tile of a run sees. Keys are counted from the sequence's first. */
 struct mla_view {
     weft_sequence s;
