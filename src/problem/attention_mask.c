@@ -129,12 +129,16 @@ weft_status weft_attention_resolve_lengths(weft_attention *p, weft_message *mess
         return weft_fail(message, WEFT_INVALID, "q_most %" PRId64 " is not at least 0, and 0 but for a packed batch",
                          p->q_most);
     }
-    const weft_status status = check_lengths(p, &p->lengths, message);
-    for (int64_t i = 0; status == WEFT_OK && p->lengths.q_starts && i < p->sequences; i++) {
-        p->q_most = weft_larger(i > 0 ? p->q_most : 1, p->lengths.q_starts[i + 1] - p->lengths.q_starts[i]);
+    return check_lengths(p, &p->lengths, message);
+}
+
+int64_t weft_attention_most_queries(const weft_attention *p) {
+    const int32_t *starts = p->lengths.q_starts;
+    int64_t most = 1;
+    for (int64_t i = 0; starts && i < p->sequences; i++) {
+        most = weft_larger(most, starts[i + 1] - starts[i]);
     }
-    p->q_most = weft_smaller(p->q_most, p->seq);
-    return status;
+    return p->sequences == 0 ? p->seq : starts ? most : weft_smaller(p->q_most, p->seq);
 }
 
 weft_lengths weft_attention_join_lengths(const weft_attention *p, weft_lengths known, const weft_lengths *data) {

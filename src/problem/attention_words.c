@@ -153,7 +153,8 @@ int weft_attention_caption(const char *pass, const weft_attention *p, char *text
 
 /* A packed batch of few queries each: other kernels take it. */
 static int few_each(const weft_attention *p) {
-    return p->q_most > 0 && p->q_most <= 64;
+    const int64_t most = weft_attention_most_queries(p);
+    return most > 0 && most <= 64;
 }
 
 /* What a key's eight numbers do not say. Windows are among these numbers, so their bit says that a batch is packed, and

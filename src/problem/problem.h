@@ -54,9 +54,7 @@ static inline int64_t weft_attention_keys(const weft_attention *p) {
 }
 
 /* Queries of a sequence, at most; 0: not known. */
-static inline int64_t weft_attention_most_queries(const weft_attention *p) {
-    return p->sequences > 0 ? p->q_most : p->seq;
-}
+int64_t weft_attention_most_queries(const weft_attention *p);
 
 /* Keys of the longest sequence, as far as lengths are known. */
 int64_t weft_attention_longest(const weft_attention *p);

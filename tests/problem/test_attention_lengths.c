@@ -110,7 +110,7 @@ static void most_queries(void **state) {
     assert_refused(&p, "q_most -1 is not at least 0, and 0 but for a packed batch");
     p.q_most = INT64_MAX;
     assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
-    assert_int_equal(r.q_most, p.seq);
+    assert_int_equal(weft_attention_most_queries(&r), p.seq);
     p.q_most = 0;
     assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
     assert_int_equal(weft_attention_most_queries(&r), 0);
@@ -129,7 +129,7 @@ static void most_queries(void **state) {
     p.lengths.q_starts = starts;
     p.q_most = 9;
     assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
-    assert_int_equal(r.q_most, 7);
+    assert_int_equal(weft_attention_most_queries(&r), 7);
     p.q_most = 6;
     assert_refused(&p, "q_starts of sequence 2: 7 queries, and q_most is 6");
 }

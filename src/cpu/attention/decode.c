@@ -34,15 +34,22 @@ typedef struct decode_job {
     span *spans;           /* (batch) */
     int64_t together;      /* heads whose keys a worker reads side by side, since they lie so; divides heads */
     weft_cpu_taken *taken; /* (batch, heads / together): parts */
-    float *results;        /* for each batch: (heads, parts, seq, head_dim + 2): output, max, sum */
+    float *results;        /* for each batch: (heads, parts, seq, head_dim_v + 2): output, max, sum */
 } decode_job;
 
-/* All queries of a kv head fit one panel. */
+/* All queries of a kv head fit one panel, or with qv, where as many heads as a model has share one, a few. */
 static int is_decode(const weft_attention *p) {
+    enum { LATENT = 128, DIMS = WEFT_HAS_ODD_DIM | WEFT_HAS_LARGE_DIM | WEFT_HAS_OTHER_DIM };
     const int64_t group = p->heads / p->kv_heads;
-    return !(weft_attention_asks(p) & ~(WEFT_HAS_WINDOW | WEFT_HAS_LENGTHS | WEFT_HAS_CACHE)) && p->sequences == 0 &&
-           (group == 1 || p->seq == 1) && group * p->seq <= weft_cpu_choose(WEFT_CPU_ATTENTION, p->dtype)->b.lines &&
-           p->kv_seq > PART;
+    const int32_t has_qv = p->extras & WEFT_QV, known = WEFT_HAS_WINDOW | WEFT_HAS_LENGTHS | WEFT_HAS_CACHE;
+    const int64_t most = has_qv ? LATENT : weft_cpu_choose(WEFT_CPU_ATTENTION, p->dtype)->b.lines;
+    return !(weft_attention_asks(p) & ~(known | (has_qv ? WEFT_HAS_QV | DIMS : 0))) && p->sequences == 0 &&
+           (group == 1 || p->seq == 1) && group * p->seq <= most && p->kv_seq > PART;
+}
+
+/* Whether keys and values are multiplied as they lie. */
+static int is_unpacked(const weft_cpu_kernel *kernel, const weft_attention *p) {
+    return !(p->extras & WEFT_QV) && kernel->decode->takes(p->seq, p->head_dim);
 }
 
 int weft_cpu_open_decode(const weft_attention *p, weft_schedule *s, int64_t *heads_in_tile) {
@@ -75,7 +82,9 @@ static weft_attention gather(const weft_attention *p) {
         q.seq = group;
         q.mask = WEFT_MASK_NONE;
         memset(&q.lengths, 0, sizeof q.lengths);
-        q.extras = 0; /* lengths: is_decode() takes nothing else */
+        q.extras = p->extras & WEFT_QV; /* without lengths: is_decode() takes nothing else */
+        q.qv_strides.seq = p->qv_strides.head;
+        q.qv_strides.head = p->qv_strides.head * group;
         q.q_strides.seq = p->q_strides.head;
         q.q_strides.head = p->q_strides.head * group;
         q.o_strides.seq = p->o_strides.head;
@@ -97,7 +106,7 @@ static void softmax_row(const decode_job *w, float *scores, int64_t keys, float 
 /* What a part of the keys is: which heads, where it begins and ends, and where the results of each head go. */
 typedef struct part {
     int64_t batch, head, heads, begin, end;
-    float *results; /* (seq, head_dim + 2) */
+    float *results; /* (seq, head_dim_v + 2) */
     int64_t apart;  /* floats from head to head */
 } part;
 
@@ -280,7 +289,7 @@ static void visit_unpacked(const decode_job *w, const part *part, float *scratch
 static void visit_packed(const decode_job *w, const part *part, char *scratch) {
     const weft_attention *p = &w->p;
     const weft_cpu_attention_job *job = &w->job;
-    const int64_t dim = p->head_dim, dims = job->kv.dims, width = w->kernel->b.lines;
+    const int64_t dim = p->head_dim_v, dims = job->kv.dims, width = w->kernel->b.lines;
     const weft_rows rows = {0, p->seq};
     const weft_cpu_queries q = weft_cpu_queries_of(&job->scores, part->batch, part->head, rows, part->batch);
     char *k = scratch, *v = k + job->kv.k_block;
@@ -306,7 +315,7 @@ static void visit_packed(const decode_job *w, const part *part, char *scratch) {
 static void visit_part(const decode_job *w, void *scratch, int64_t batch, int64_t head, int64_t step) {
     const weft_attention *p = &w->p;
     const span *s = &w->spans[batch];
-    const int64_t begin = step * PART, size = p->seq * (p->head_dim + 2);
+    const int64_t begin = step * PART, size = p->seq * (p->head_dim_v + 2);
     const part part = {batch,
                        head,
                        w->together,
@@ -315,11 +324,11 @@ static void visit_part(const decode_job *w, void *scratch, int64_t batch, int64_
                        w->results + (s->before * p->heads + head * s->parts + step - s->first) * size,
                        s->parts * size};
     for (int64_t i = 0; i < part.heads * p->seq; i++) {
-        float *result = part.results + i / p->seq * part.apart + i % p->seq * (p->head_dim + 2);
-        memset(result, 0, (size_t)(p->head_dim + 2) * sizeof *result);
-        result[p->head_dim] = -INFINITY;
+        float *result = part.results + i / p->seq * part.apart + i % p->seq * (p->head_dim_v + 2);
+        memset(result, 0, (size_t)(p->head_dim_v + 2) * sizeof *result);
+        result[p->head_dim_v] = -INFINITY;
     }
-    if (w->kernel->decode->takes(p->seq, p->head_dim)) {
+    if (is_unpacked(w->kernel, p)) {
         visit_unpacked(w, &part, scratch);
     } else {
         visit_packed(w, &part, scratch);
@@ -342,7 +351,7 @@ static void merge_row(void *context, void *scratch, int64_t item) {
     const decode_job *w = context;
     const weft_attention *p = &w->p;
     const int64_t row = item % p->seq, head = item / p->seq % p->heads, batch = item / p->seq / p->heads;
-    const int64_t dim = p->head_dim, pitch = p->seq * (dim + 2);
+    const int64_t dim = p->head_dim_v, pitch = p->seq * (dim + 2);
     const span *s = &w->spans[batch];
     const float *part = w->results + (s->before * p->heads + head * s->parts) * pitch + row * (dim + 2);
     float *out = scratch, max = -INFINITY, sum = 0;
@@ -384,7 +393,7 @@ static int64_t heads_together(const decode_job *w, int64_t parts, int64_t worker
     const weft_attention *p = &w->p;
     const weft_cpu_decode *decode = w->kernel->decode;
     int64_t heads = 1;
-    for (int64_t i = 2; i <= HEADS && decode->block > 0 && decode->takes(p->seq, p->head_dim) && heads_adjoin(p); i++) {
+    for (int64_t i = 2; i <= HEADS && decode->block > 0 && is_unpacked(w->kernel, p) && heads_adjoin(p); i++) {
         heads = p->heads % i == 0 && parts * (p->heads / i) >= 4 * workers ? i : heads;
     }
     return heads;
@@ -418,7 +427,7 @@ weft_status weft_cpu_attention_decode(const weft_plan *plan, const weft_attentio
     const int64_t parts = w.spans ? find_spans(problem, w.spans) : 0;
     const int64_t tiles = p->batch * p->heads;
     w.together = heads_together(&w, parts, plan->walk.workers);
-    const double floats = (double)p->heads * (double)parts * (double)(p->seq * (p->head_dim + 2));
+    const double floats = (double)p->heads * (double)parts * (double)(p->seq * (p->head_dim_v + 2));
     weft_status status = WEFT_OK;
     w.results = w.spans && floats < 0x1p59 ? weft_cpu_alloc((size_t)floats * sizeof *w.results) : NULL;
     w.taken = w.results ? weft_cpu_taken_new(tiles / w.together) : NULL;
