@@ -4,8 +4,8 @@
  *   cache_device [ROUNDS [MOST [KERNEL]]]
  *
  * ROUNDS (240) is how many problems are drawn, MOST (300) the most queries and keys of a sequence, KERNEL (study) the
- * family: study; decode, which takes few queries; or hopper_attention. The last two leave out some problems. Built for the
- * fake driver, the kernels run on a CPU: see emulate/emulate.h. */
+ * family: study; decode, which takes few queries; hopper_attention; or mla, whose problems have qv. All but
+ * the first leave out some problems. Built for the fake driver, the kernels run on a CPU: see emulate/emulate.h. */
 #include "cache_trial.h"
 
 enum { ROUNDS = 240, MOST = 300 };
@@ -16,9 +16,12 @@ enum { DECODED = WEFT_HAS_SOFTCAP | WEFT_HAS_SINKS | WEFT_HAS_ALIBI | WEFT_HAS_C
 /* Features that the Hopper kernel has beside a cache. */
 enum { HOPPER = DECODED | WEFT_HAS_PREFIX };
 
+/* Features that the kernel for multi-head latent attention has. */
+enum { LATENT = WEFT_HAS_SOFTCAP | WEFT_HAS_SINKS | WEFT_HAS_CHUNK };
+
 static weft_schedule draw_schedule(uint64_t *random) {
     weft_schedule s = WEFT_SCHEDULE_INIT;
-    if (few) {
+    if (few || latent) {
         s.workers = random_between(random, 0, 1) ? 0 : random_between(random, 1, 9);
         return s;
     }
@@ -33,6 +36,9 @@ static weft_schedule draw_schedule(uint64_t *random) {
 static int32_t cache_bits(int round, int packed) {
     const int appends = round / 2 % 2, rotates = round / 4 % 2;
     const int pages = packed || round % 7 != 6; /* at times keys are as in any tensor, and grow */
+    if (latent) {
+        return pages ? WEFT_HAS_PAGES : 0;
+    }
     return (pages ? WEFT_HAS_PAGES : 0) | (appends || !pages ? WEFT_HAS_APPEND : 0) | (rotates ? WEFT_HAS_ROTARY : 0);
 }
 
@@ -79,13 +85,14 @@ static void check_alone(cache_trial *x, const char *kernel, const char *what) {
         weft_plan *plan = NULL;
         one.sequences = one.q_most = 0;
         one.seq = queries;
-        one.extras &= WEFT_SINKS | WEFT_ALIBI;
+        one.extras &= WEFT_SINKS | WEFT_ALIBI | WEFT_QV;
         one.lengths = none;
         one.lengths.q_used = part_of(p->lengths.q_used, number, 4);
         one.lengths.kv_used = part_of(p->lengths.kv_used, number, 4);
         one.lengths.kv_pad = part_of(p->lengths.kv_pad, number, 4);
         data.lengths = none;
         data.q = part_of(data.q, begin, 2 * p->q_strides.seq);
+        data.qv = part_of(data.qv, begin, 2 * p->qv_strides.seq);
         data.o = (void *)(uintptr_t)(o.device + (uint64_t)(2 * begin * p->o_strides.seq));
         data.lse = (float *)(uintptr_t)lse.device;
         data.alibi = part_of(data.alibi, number, 4 * p->alibi_stride);
@@ -123,22 +130,24 @@ static void rounds(int count, int64_t most, const char *kernel) {
     for (int round = 0; random_round(&random, &round, count) && failures < 5; round++) {
         const int packed = round % 2, bad = round % 3 == 2;
         const int64_t page = round % 9 == 8 ? random_between(&random, 1, most) : sizes[round / 2 % 5];
-        const int32_t features = feature_bits(&random, round) & (few    ? DECODED
-                                                                 : wide ? HOPPER
-                                                                 : bad  ? ~(WEFT_HAS_BIAS | WEFT_HAS_TREE | WEFT_HAS_BLOCKS)
-                                                                        : ~0);
+        const int32_t features = feature_bits(&random, round) & (few      ? DECODED
+                                                                 : latent ? LATENT
+                                                                 : wide   ? HOPPER
+                                                                 : bad ? ~(WEFT_HAS_BIAS | WEFT_HAS_TREE | WEFT_HAS_BLOCKS)
+                                                                       : ~0);
         cache_trial *x = cache_trial_new(&random, random_between(&random, 0, 1) ? WEFT_BF16 : WEFT_FP16,
                                          cache_bits(round, packed) | features, packed, page, most, bad);
         const weft_schedule s = draw_schedule(&random);
         char what[160], options[64];
         static const char *const knobs[] = {"", "", ":mask-every-block", ":no-prefetch"};
-        snprintf(options, sizeof options, "%s%s", kernel, few || wide ? "" : knobs[random_between(&random, 0, 3)]);
+        snprintf(options, sizeof options, "%s%s", kernel,
+                 few || wide || latent ? "" : knobs[random_between(&random, 0, 3)]);
         snprintf(what, sizeof what, "round %d, %s, %s, page %lld, append %lld, rotary %lld, %lld bad entries", round,
                  options, packed ? "packed" : "batches", (long long)x->p.cache.page, (long long)x->p.cache.append,
                  (long long)x->p.cache.rotary_dim, (long long)x->bad);
         const int before = failures, runs_before = runs;
         cache_trial_run(x, &s, options, what);
-        if (few && packed && x->bad == 0 && runs > runs_before) {
+        if ((few || latent) && packed && x->bad == 0 && runs > runs_before) {
             check_alone(x, options, what);
         }
         if (failures > before) {
@@ -157,7 +166,8 @@ int main(int argc, char **argv) {
     }
     few = argc > 3 && strcmp(argv[3], "decode") == 0;
     wide = argc > 3 && strcmp(argv[3], "hopper_attention") == 0;
-    if (wide && device.capability != 90) {
+    latent = argc > 3 && strcmp(argv[3], "mla") == 0;
+    if ((wide || latent) && device.capability != 90) {
         puts("skipped: the kernels are for compute capability 9.0");
         return 77;
     }

@@ -22,6 +22,7 @@
 static int runs;
 static int few;      /* 1: problems are of the kind that the decode kernel takes, if it has what else they ask for */
 static int wide;     /* 1: likewise, the Hopper kernel */
+static int latent;   /* 1: likewise, the kernel for multi-head latent attention: all have qv */
 static int left_out; /* those that it has not */
 static double worst; /* error to what is allowed */
 
@@ -32,7 +33,7 @@ typedef struct buffer {
     uint64_t device;
 } buffer;
 
-enum { Q, K, V, O, LSE, MAX, SINKS, ALIBI, BIAS, TABLE, K_NEW, V_NEW, NEW_STARTS, COS, SIN, POSITIONS, BUFFERS };
+enum { Q, QV, K, V, O, LSE, MAX, SINKS, ALIBI, BIAS, TABLE, K_NEW, V_NEW, NEW_STARTS, COS, SIN, POSITIONS, BUFFERS };
 
 typedef struct cache_trial {
     weft_attention asked; /* as a plan is asked for: lengths may come with the data */
@@ -135,6 +136,14 @@ static inline weft_attention draw_cache(uint64_t *random, weft_dtype dtype, int3
     p.head_dim_v = p.head_dim_v > 512 ? 512 : p.head_dim_v;
     p.seq = random_between(random, 0, 2) ? random_between(random, 1, 7) : random_between(random, 1, most);
     p.seq = few ? (p.seq - 1) % (packed ? 16 : 8) + 1 : p.seq;
+    if (latent) {
+        static const int64_t latent_dims[] = {64, 64, 40, 8}, latent_dims_v[] = {512, 512, 256, 392, 64, 8};
+        p.heads =
+            p.kv_heads * (random_between(random, 0, 2) ? random_between(random, 1, 40) : random_between(random, 1, 128));
+        p.seq = packed ? (p.seq - 1) % 12 + 1 : p.heads > 80 ? 1 : (p.seq - 1) % 4 + 1;
+        p.head_dim = latent_dims[random_between(random, 0, 3)];
+        p.head_dim_v = latent_dims_v[random_between(random, 0, 5)];
+    }
     p.seq = bits & WEFT_HAS_TREE ? (p.seq - 1) % 64 + 1 : p.seq;
     p.kv_seq = page * random_between(random, 1, most / page > 0 ? most / page : 1);
     p.scale = random_between(random, 0, 1) ? 0 : 0.3 * random_normal(random);
@@ -148,10 +157,11 @@ static inline weft_attention draw_cache(uint64_t *random, weft_dtype dtype, int3
     p.softcap = bits & WEFT_HAS_SOFTCAP ? (double)random_between(random, 1, 60) / 4 : 0;
     p.dropout = bits & WEFT_HAS_DROPOUT ? 0.4 : 0;
     p.extras = (bits & WEFT_HAS_SINKS ? WEFT_SINKS : 0) | (bits & WEFT_HAS_MAX ? WEFT_MAX : 0) |
-               (bits & WEFT_HAS_ALIBI ? WEFT_ALIBI : 0);
+               (bits & WEFT_HAS_ALIBI ? WEFT_ALIBI : 0) | (latent ? WEFT_QV : 0);
     p.alibi_stride = bits & WEFT_HAS_ALIBI ? random_between(random, 0, 1) * p.heads : 0;
     draw_cache_lengths(random, &p, lengths);
-    for (int64_t i = 0; few && i < p.sequences; i++) { /* the most, or more */
+    const int tells = few || (latent && random_between(random, 0, 1));
+    for (int64_t i = 0; tells && i < p.sequences; i++) { /* the most, or more */
         p.q_most = weft_larger(p.q_most, lengths->q_starts[i + 1] - lengths->q_starts[i]);
     }
     p.q_most += p.q_most > 0 ? random_between(random, 0, 2) : 0;
@@ -178,10 +188,11 @@ static inline weft_attention draw_cache(uint64_t *random, weft_dtype dtype, int3
         p.cache.rotary_rows = random_between(random, 1, 2 * p.kv_seq + p.seq);
         p.cache.rotary_interleaved = (int32_t)random_between(random, 0, 1);
     }
-    const int64_t unit = few || wide || random_between(random, 0, 2) ? 8 : random_between(random, 1, 2);
+    const int64_t unit = few || wide || latent || random_between(random, 0, 2) ? 8 : random_between(random, 1, 2);
     const int64_t dim_v = p.head_dim_v ? p.head_dim_v : p.head_dim, rows = p.cache.page ? page : p.kv_seq;
     p.q_strides = draw_strides(random, p.seq, p.heads, p.head_dim, unit);
     p.o_strides = draw_strides(random, p.seq, p.heads, dim_v, unit);
+    p.qv_strides = latent ? draw_strides(random, p.seq, p.heads, dim_v, unit) : p.qv_strides;
     p.k_strides = draw_strides(random, rows, p.kv_heads, p.head_dim, unit);
     p.v_strides = draw_strides(random, rows, p.kv_heads, dim_v, unit);
     if (p.cache.append > 0) {
@@ -313,9 +324,13 @@ static inline void make_tensors(uint64_t *random, cache_trial *x) {
     const size_t new_k = added ? (size_t)(p->batch * c->k_new_strides.batch) * 2 : 0;
     const size_t new_v = added ? (size_t)(p->batch * c->v_new_strides.batch) * 2 : 0;
     void *k_new = buffer_new(x, K_NEW, new_k), *v_new = buffer_new(x, V_NEW, new_v);
+    void *qv = buffer_new(x, QV, size.qv * 2);
     buffer_new(x, O, size.o * 2);
     for (int64_t i = 0; i < p->batch * p->seq; i++) {
         fill_row(random, p, q, &p->q_strides, i / p->seq, i % p->seq, p->heads, p->head_dim);
+        if (p->extras & WEFT_QV) {
+            fill_row(random, p, qv, &p->qv_strides, i / p->seq, i % p->seq, p->heads, p->head_dim_v);
+        }
     }
     for (int64_t number = 0; number < count_sequences(p); number++) {
         for (int64_t i = 0; i < keys_before(x, number); i++) {
@@ -536,6 +551,7 @@ static inline gathered *gather(const cache_trial *x) {
     g->data = (weft_attention_data){.struct_size = sizeof g->data,
                                     .operation = WEFT_ATTENTION,
                                     .q = q,
+                                    .qv = x->b[QV].host,
                                     .k = k,
                                     .v = v,
                                     .sinks = x->b[SINKS].host,
@@ -658,6 +674,7 @@ static inline weft_attention_data data_of(const cache_trial *x) {
     return (weft_attention_data){.struct_size = sizeof(weft_attention_data),
                                  .operation = WEFT_ATTENTION,
                                  .q = buffer_there(x, Q),
+                                 .qv = buffer_there(x, QV),
                                  .k = buffer_there(x, K),
                                  .v = buffer_there(x, V),
                                  .o = (void *)(uintptr_t)x->b[O].device,
@@ -686,6 +703,8 @@ static inline int is_there(const char *kernel) {
 #include "cuda/study/variants.def"
 #define WEFT_DECODE(symbol, ...) #symbol "_main", #symbol "_append",
 #include "cuda/decode/variants.def"
+#define WEFT_MLA(symbol, ...) #symbol "_main",
+#include "cuda/sm90/mla/variants.def"
 #define WEFT_HOPPER_ATTENTION(symbol, ...) #symbol,
 #include "cuda/sm90/attention/variants.def"
     };
@@ -697,6 +716,65 @@ static inline int is_there(const char *kernel) {
     return 0;
 }
 
+/* A batch's sequence by itself, as data of a plan for one. */
+static inline weft_attention_data data_alone(const cache_trial *x, int64_t batch) {
+    const weft_attention *p = &x->p;
+    weft_attention_data data = data_of(x);
+    const int32_t **lengths = (const int32_t **)(void *)&data.lengths;
+    data.q = (const uint16_t *)data.q + batch * p->q_strides.batch;
+    data.qv = (const uint16_t *)data.qv + batch * p->qv_strides.batch;
+    data.o = (uint16_t *)data.o + batch * p->o_strides.batch;
+    data.lse += batch * p->heads * p->seq;
+    data.k = (const uint16_t *)data.k + (p->cache.page > 0 ? 0 : batch * p->k_strides.batch);
+    data.v = (const uint16_t *)data.v + (p->cache.page > 0 ? 0 : batch * p->v_strides.batch);
+    data.cache.table += p->cache.page > 0 ? batch * p->cache.table_stride : 0;
+    for (int i = 2; i < 5; i++) {
+        lengths[i] += lengths[i] ? batch : 0;
+    }
+    return data;
+}
+
+/* Every sequence again, alone and by another number of workers: the bits are the same. */
+static inline void check_batches_alone(const cache_trial *x, const char *kernel, const char *what) {
+    weft_message message = {""};
+    weft_device gpu = WEFT_DEVICE_INIT;
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    gpu.kind = WEFT_DEVICE_CUDA;
+    gpu.kernel = kernel;
+    s.workers = 3;
+    for (int i = O; i <= LSE; i++) { /* nothing of it stays */
+        void *none = malloc(x->b[i].bytes);
+        DEMAND(!none);
+        memset(none, 0xff, x->b[i].bytes);
+        DEMAND(driver->copy_in(x->b[i].device, none, x->b[i].bytes));
+        free(none);
+    }
+    for (int64_t batch = 0; batch < x->p.batch; batch++) {
+        weft_attention one = x->asked;
+        const int32_t **lengths = (const int32_t **)(void *)&one.lengths;
+        weft_plan *plan;
+        one.batch = 1;
+        one.cache.table_stride = x->p.cache.table_stride;
+        for (int i = 2; i < 5; i++) {
+            lengths[i] += lengths[i] ? batch : 0;
+        }
+        const weft_status status = plan_on(&plan, &one, &s, NULL, &gpu, &message);
+        CHECK(status == WEFT_OK, "%s: sequence %lld alone: %s", what, (long long)batch, message.text);
+        if (status == WEFT_OK) {
+            const weft_attention_data data = data_alone(x, batch);
+            weft_plan_run(plan, &data, &message); /* what is wrong with its list is known */
+        }
+        weft_plan_destroy(plan);
+    }
+    for (int i = O; i <= LSE; i++) {
+        void *got = malloc(x->b[i].bytes);
+        DEMAND(!got);
+        DEMAND(driver->copy_out(got, x->b[i].device, x->b[i].bytes));
+        CHECK(memcmp(got, x->b[i].host, x->b[i].bytes) == 0, "%s: alone, sequences have other bits", what);
+        free(got);
+    }
+}
+
 /* Runs a plan of the problem, and looks at all that it left. */
 static inline void cache_trial_run(cache_trial *x, const weft_schedule *s, const char *kernel, const char *what) {
     weft_message message = {""};
@@ -705,7 +783,7 @@ static inline void cache_trial_run(cache_trial *x, const weft_schedule *s, const
     gpu.kind = WEFT_DEVICE_CUDA;
     gpu.kernel = kernel;
     const weft_status status = plan_on(&plan, &x->asked, s, NULL, &gpu, &message);
-    if ((few || wide) && status == WEFT_UNSUPPORTED) {
+    if ((few || wide || latent) && status == WEFT_UNSUPPORTED) {
         left_out++;
         return;
     }
@@ -738,6 +816,9 @@ static inline void cache_trial_run(cache_trial *x, const weft_schedule *s, const
         DEMAND(x->b[i].bytes ? driver->copy_out(x->b[i].host, x->b[i].device, x->b[i].bytes) : 0);
     }
     compare_output(x, what);
+    if (latent && x->p.sequences == 0) {
+        check_batches_alone(x, kernel, what);
+    }
     runs++;
     free(k);
     free(v);

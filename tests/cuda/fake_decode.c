@@ -3,72 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/decode/params.h"
-#include "fake_driver.h"
-#include "fake_pages.h"
-#include "problem/problem.h"
-#include "ref/ref.h"
-
-static weft_attention problem_of(const weft_decode_params *p, weft_dtype dtype) {
-    const weft_sequences *all = &p->runs.sequences;
-    const weft_band *band = &p->runs.band;
-    const double log2e = 1.44269504088896340736;
-    weft_attention problem = WEFT_ATTENTION_INIT;
-    problem.dtype = dtype;
-    problem.batch = all->packed ? 1 : all->count;
-    problem.sequences = all->packed ? all->count : 0;
-    problem.heads = p->heads;
-    problem.kv_heads = p->kv_heads;
-    problem.seq = p->seq;
-    problem.kv_seq = all->keys;
-    problem.head_dim = p->head_dim;
-    problem.head_dim_v = p->head_dim_v;
-    problem.q_strides = p->q_strides;
-    problem.k_strides = p->k_strides;
-    problem.v_strides = p->v_strides;
-    problem.o_strides = p->o_strides;
-    problem.lengths = all->lengths;
-    problem.mask = band->from_end ? WEFT_MASK_WINDOW_BOTTOM_RIGHT : WEFT_MASK_WINDOW;
-    problem.offset = band->offset;
-    problem.left = band->left < WEFT_BAND_OPEN ? band->left : -1;
-    problem.right = band->right < WEFT_BAND_OPEN ? band->right : -1;
-    problem.chunk = band->chunk;
-    problem.softcap = (double)p->cap / log2e;
-    problem.scale = p->cap != 0 ? (double)p->scale * problem.softcap / (2 * log2e) : (double)p->scale / log2e;
-    problem.extras = (p->sinks ? WEFT_SINKS : 0) | (p->alibi ? WEFT_ALIBI : 0);
-    problem.alibi_stride = p->alibi_stride;
-    problem.cache.page = p->pages.page;
-    problem.cache.pages = p->pages.pages;
-    problem.cache.table_stride = p->pages.stride;
-    problem.cache.append = all->append;
-    problem.cache.k_new_strides = p->k_new_strides;
-    problem.cache.v_new_strides = p->v_new_strides;
-    problem.cache.rotary_dim = p->rotary_dim;
-    problem.cache.rotary_rows = p->rotary_rows;
-    problem.cache.rotary_interleaved = p->rotary_interleaved;
-    if (p->rotary_dim > 0 && !p->rotary_moves) { /* the only mask under which queries stand at one position */
-        problem.mask = WEFT_MASK_NONE;
-    }
-    return problem;
-}
-
-static weft_attention_data data_of(const weft_decode_params *p) {
-    weft_attention_data data = WEFT_ATTENTION_DATA_INIT;
-    data.q = p->q;
-    data.k = p->k;
-    data.v = p->v;
-    data.o = p->o;
-    data.lse = p->lse;
-    data.sinks = p->sinks;
-    data.alibi = p->alibi;
-    data.cache.table = p->pages.table;
-    data.cache.k_new = p->k_new;
-    data.cache.v_new = p->v_new;
-    data.cache.cos = p->cos;
-    data.cache.sin = p->sin;
-    data.cache.positions = p->positions;
-    return data;
-}
+#include "fake_decode.h"
 
 int fake_run_decode(const char *kernel, unsigned grid, const void *parameters) {
     const weft_decode_params *p = parameters;
@@ -85,8 +20,8 @@ int fake_run_decode(const char *kernel, unsigned grid, const void *parameters) {
     if ((strcmp(launch, "_append") == 0) != (p->k_new || p->rotary_dim)) {
         return 1;
     }
-    const weft_attention problem = problem_of(p, (weft_dtype)weft_dtype_find(dtype));
-    const weft_attention_data data = data_of(p);
+    const weft_attention problem = fake_decode_problem(p, (weft_dtype)weft_dtype_find(dtype));
+    const weft_attention_data data = fake_decode_data(p);
     fake_tell(&p->pages, &p->runs.sequences, &p->runs.band);
     return weft_ref_attention(&problem, &data, NULL) == WEFT_OK ? 0 : 1;
 }

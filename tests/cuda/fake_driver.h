@@ -53,6 +53,7 @@ void fake_begin(uint64_t *counter);
 int fake_run_attention(const char *kernel, unsigned grid, void **parameters);
 int fake_run_study(const char *kernel, unsigned grid, const void *parameters); /* emulated only */
 int fake_run_decode(const char *kernel, unsigned grid, const void *parameters);
+int fake_run_mla(const char *kernel, unsigned grid, void *parameters);
 int fake_run_append(const char *kernel, unsigned grid, const void *parameters);
 int fake_run_backward(const char *kernel, unsigned grid, const void *parameters);
 int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters);

@@ -25,6 +25,8 @@ const weft_cuda_image weft_cuda_images[] = {
     {"study_append", "a"},
     {"decode_bf16", "d"},
     {"decode_fp16", "e"},
+    {"mla_bf16_sm90a", "m"},
+    {"mla_fp16_sm90a", "n"},
     {"combine", "c"},
     {"study_backward_bf16", "v"},
     {"study_backward_fp16", "w"},

@@ -43,6 +43,9 @@ int fake_run(const char *kernel, unsigned grid, void **parameters) {
     if (strncmp(kernel, "decode_", 7) == 0) {
         return fake_run_decode(kernel, grid, parameters[0]);
     }
+    if (strncmp(kernel, "mla_", 4) == 0) {
+        return fake_run_mla(kernel, grid, parameters[0]);
+    }
     if (strncmp(kernel, "study_append_", 13) == 0) {
         return fake_run_append(kernel, grid, parameters[0]);
     }

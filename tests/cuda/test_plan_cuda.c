@@ -246,10 +246,12 @@ static void no_kernel_fits(void **state) {
     refused(NULL, &p, NULL, &device, WEFT_NOT_FOUND, "no GPU 3: there is 1");
     device = gpu();
     device.kernel = "loom";
-    refused(NULL, &p, NULL, &device, WEFT_NOT_FOUND,
-            "no family of CUDA kernels for this kind of problem is named loom: there are decode, hopper_attention, study");
+    refused(
+        NULL, &p, NULL, &device, WEFT_NOT_FOUND,
+        "no family of CUDA kernels for this kind of problem is named loom: there are mla, decode, hopper_attention, study");
     device.kernel = "hopper_gemm:ctas=2";
-    refused(NULL, &p, NULL, &device, WEFT_NOT_FOUND, "is named hopper_gemm: there are decode, hopper_attention, study");
+    refused(NULL, &p, NULL, &device, WEFT_NOT_FOUND,
+            "is named hopper_gemm: there are mla, decode, hopper_attention, study");
     device.kernel = "loom";
     device.kind = WEFT_DEVICE_CPU;
     refused(NULL, &p, NULL, &device, WEFT_INVALID, "kernel loom: the CPU has no such knob");

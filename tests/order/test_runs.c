@@ -100,10 +100,31 @@ static void levels(void **state) {
     }
 }
 
+/* The level that a sequence's own leaves decide on: no more runs than there is room for, whatever key they begin with, and
+ * never shorter ones of a longer sequence. */
+static void levels_alone(void **state) {
+    (void)state;
+    uint64_t random = random_seed(67);
+    int32_t last = 0;
+    for (int64_t leaves = 0; leaves < 5000; leaves++) {
+        const int32_t level = weft_run_level_alone(leaves);
+        assert_true(level == last || level == last + 1);
+        assert_true(INT64_C(4) << 2 * level >= leaves && (level == 0 || INT64_C(1) << 2 * level < leaves));
+        last = level;
+    }
+    for (int round = 0; random_round(&random, &round, 3000); round++) {
+        const int64_t most = random_between(&random, 1, 1 << random_between(&random, 1, 23));
+        const int64_t begin = random_between(&random, 0, most - 1), end = random_between(&random, begin, most);
+        const weft_rows leaves = {begin, end};
+        assert_true(weft_run_count(leaves, weft_run_level_alone(end - begin)) <= weft_run_most_alone(most));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(leaves_have_what_is_seen),
         cmocka_unit_test(levels),
+        cmocka_unit_test(levels_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,6 +49,22 @@ WEFT_INLINE int64_t weft_run_count(weft_rows leaves, int32_t level) {
     return leaves.begin < leaves.end ? ((leaves.end - 1) >> level) - (leaves.begin >> level) + 1 : 1;
 }
 
+/** The level of a sequence's runs where its own leaves decide: about as many runs as a run has leaves, so that a longer
+ * sequence has more runs, and longer ones. */
+WEFT_INLINE int32_t weft_run_level_alone(int64_t leaves) {
+    int32_t level = 0;
+    while ((INT64_C(4) << 2 * level) < leaves) {
+        level++;
+    }
+    return level;
+}
+
+/** As many runs as a sequence of at most so many leaves can have then. */
+WEFT_INLINE int64_t weft_run_most_alone(int64_t leaves) {
+    const int32_t level = weft_run_level_alone(leaves);
+    return weft_larger(leaves >> level, INT64_C(2) << level) + 2;
+}
+
 /** As many runs of all sequences as there can be: those of the highest level, or eight for each worker. */
 WEFT_INLINE int64_t weft_run_most(const weft_runs *runs) {
     const int64_t highest = (runs->sequences.keys / WEFT_LEAF >> (WEFT_RUN_LEVELS - 1)) + 2;

@@ -9,6 +9,8 @@
 struct decode_run {
     int sequence, tile;
     int count;      /* runs of the sequence */
+    int number;     /* of this one among them */
+    int tiles;      /* of the sequence: its next run is so many places on */
     int first;      /* the number of the sequence's first run among those of its level, counted from key 0 */
     int begin, end; /* leaves */
     int place;      /* among all runs */
@@ -22,30 +24,49 @@ static __device__ __forceinline__ int decode_sum(int number) {
     return number;
 }
 
-struct decode_deal {
+/* ALONE: 0, or rows of a tile where a sequence stands alone: the level of its runs is its own, by weft_run_level_alone(),
+ * and it has as many tiles as its queries take. */
+template <int ALONE> struct decode_deal {
     int level;
     int base;       /* sequences base .. base + 31 are looked at */
     int before;     /* runs of those before them, in all tiles */
     int begin, end; /* leaves of sequence base + lane */
     int runs;       /* of it, 0 behind the last sequence */
+    int own_tiles;  /* of it, where it stands alone */
 
     __device__ __forceinline__ void look(const weft_decode_params &p) {
         const int number = base + (int)(threadIdx.x % 32);
-        begin = end = 0;
+        begin = end = own_tiles = 0;
         if (number < p.runs.sequences.count) {
             const weft_rows leaves = weft_run_leaves(&p.runs, number);
             begin = (int)leaves.begin;
             end = (int)leaves.end;
+            if (ALONE) {
+                const weft_rows rows = weft_sequence_at(&p.runs.sequences, number).rows;
+                const int64_t tiles = ((rows.end - rows.begin) * p.group + ALONE - 1) / max(ALONE, 1);
+                own_tiles = p.kv_heads * (int)weft_smaller(tiles, p.tiles);
+            }
         }
+    }
+
+    /* Of the runs of a sequence of these leaves. */
+    __device__ __forceinline__ int level_of(int from, int to) const {
+        return ALONE ? weft_run_level_alone(to - from) : level;
     }
 
     __device__ __forceinline__ void count(const weft_decode_params &p) {
         const weft_rows leaves = {begin, end};
-        runs = base + (int)(threadIdx.x % 32) < p.runs.sequences.count ? (int)weft_run_count(leaves, level) : 0;
+        const int32_t of = level_of(begin, end);
+        runs = base + (int)(threadIdx.x % 32) < p.runs.sequences.count ? (int)weft_run_count(leaves, of) : 0;
     }
 
     __device__ __forceinline__ explicit decode_deal(const weft_decode_params &p) : level(p.level), base(0), before(0) {
         if (p.alike) {
+            return;
+        }
+        if (ALONE) {
+            look(p);
+            count(p);
             return;
         }
         int leaves = 0, longest = 0, counts[WEFT_RUN_LEVELS] = {};
@@ -70,30 +91,33 @@ struct decode_deal {
         count(p);
     }
 
-    __device__ __forceinline__ void set(decode_run &run, int place, int sequence, int tile, int number, int runs_of,
-                                        int from, int to) {
+    __device__ __forceinline__ void set(decode_run &run, int place, int sequence, int tile, int tiles, int number,
+                                        int runs_of, int from, int to) {
+        const int of = level_of(from, to);
         run.place = place;
         run.sequence = sequence;
         run.tile = tile;
         run.count = runs_of;
-        run.first = from >> level;
-        run.begin = max(from, (run.first + number) << level);
-        run.end = min(to, (run.first + number + 1) << level);
+        run.number = number;
+        run.tiles = tiles;
+        run.first = from >> of;
+        run.begin = max(from, (run.first + number) << of);
+        run.end = min(to, (run.first + number + 1) << of);
     }
 
     /* The run of a place, or false when there is none. Places may only grow from call to call. */
     __device__ __forceinline__ bool find(const weft_decode_params &p, int place, decode_run &run) {
-        const int tiles = (int)p.runs.tiles;
+        int tiles = (int)p.runs.tiles;
         if (p.alike) {
             const int sequence = (int)weft_divide(place, &p.by_runs), within = place - sequence * (int)p.by_runs.value;
             const int number = (int)weft_divide(within, &p.by_tiles);
-            set(run, place, sequence, within - number * tiles, number, (int)p.by_runs.value / tiles, p.first,
+            set(run, place, sequence, within - number * tiles, tiles, number, (int)p.by_runs.value / tiles, p.first,
                 p.first + p.leaves);
             return sequence < p.runs.sequences.count;
         }
         for (;;) {
             const int lane = (int)(threadIdx.x % 32);
-            int until = runs * tiles;
+            int until = runs * (ALONE ? own_tiles : tiles);
 #pragma unroll
             for (int i = 1; i < 32; i *= 2) {
                 const int other = __shfl_up_sync(~0u, until, i);
@@ -102,9 +126,15 @@ struct decode_deal {
             const uint32_t behind = __ballot_sync(~0u, before + until > place);
             if (behind) {
                 const int who = __ffs((int)behind) - 1, of = __shfl_sync(~0u, runs, who);
+                tiles = ALONE ? __shfl_sync(~0u, own_tiles, who) : tiles;
                 const int within = place - before - __shfl_sync(~0u, until, who) + of * tiles;
-                const int number = (int)weft_divide(within, &p.by_tiles);
-                set(run, place, base + who, within - number * tiles, number, of, __shfl_sync(~0u, begin, who),
+                const int number = ALONE ? within / tiles : (int)weft_divide(within, &p.by_tiles);
+                int tile = within - number * tiles;
+                if (ALONE) { /* numbered as if every sequence had as many as one can have */
+                    const int kv_head = tile / (tiles / p.kv_heads);
+                    tile += kv_head * (p.tiles - tiles / p.kv_heads);
+                }
+                set(run, place, base + who, tile, tiles, number, of, __shfl_sync(~0u, begin, who),
                     __shfl_sync(~0u, end, who));
                 return true;
             }
@@ -120,9 +150,8 @@ struct decode_deal {
 };
 
 /* Tells the launch that merges of a sequence, of which this is a run. */
-static __device__ __forceinline__ void decode_tell_dealt(const weft_decode_params &p, const decode_deal &deal,
-                                                         const decode_run &run) {
-    if (threadIdx.x == 0 && p.dealt && run.tile == 0 && run.begin >> deal.level == run.first) {
+static __device__ __forceinline__ void decode_tell_dealt(const weft_decode_params &p, const decode_run &run) {
+    if (threadIdx.x == 0 && p.dealt && run.tile == 0 && run.number == 0) {
         const weft_decode_dealt dealt = {run.place, run.count, run.first, 0};
         *(uint4 *)(p.dealt + run.sequence) = *(const uint4 *)&dealt;
     }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "cuda/decode/params.h"
+#include "cuda/decode/fill.h"
 #include "cuda/plan/backend.h"
 #include "problem/problem.h"
 
@@ -29,10 +29,6 @@ enum {
             WEFT_HAS_OTHER_DIM | WEFT_HAS_CACHE
 };
 
-static int64_t rows_of(const weft_attention *p) {
-    return weft_attention_most_queries(p) * (p->heads / p->kv_heads);
-}
-
 static int64_t sequences_of(const weft_attention *p) {
     return p->sequences > 0 ? p->sequences : p->batch;
 }
@@ -44,7 +40,7 @@ static int is_aligned(const weft_strides *s) {
 /* The least variant that a problem fits into: in depth, then in rows. */
 static const weft_decode_variant *find(const weft_attention *p, const weft_schedule *s, const weft_cuda_device *device) {
     const weft_decode_variant *best = NULL;
-    const int64_t rows = rows_of(p), depth = weft_larger(p->head_dim, p->head_dim_v);
+    const int64_t rows = weft_decode_rows(p), depth = weft_larger(p->head_dim, p->head_dim_v);
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_decode_variant *v = &variants[i];
         const int fits = v->dtype == p->dtype && depth <= v->depth && v->shared_bytes <= device->shared_bytes &&
@@ -55,19 +51,6 @@ static const weft_decode_variant *find(const weft_attention *p, const weft_sched
         best = fits && (!best || less) ? v : best;
     }
     return best;
-}
-
-/* Whether sequences differ in length. */
-static int varies(const weft_attention *p) {
-    return (weft_attention_asks(p) & WEFT_HAS_LENGTHS) != 0;
-}
-
-static weft_runs runs_of(const weft_plan *plan, const weft_decode_variant *v) {
-    const weft_attention *p = &plan->attention;
-    return (weft_runs){.sequences = weft_attention_sequences(p),
-                       .band = weft_attention_band(p),
-                       .tiles = p->kv_heads * ((rows_of(p) + v->rows - 1) / v->rows),
-                       .by_workers = weft_divisor_make((uint64_t)weft_larger(plan->schedule.workers, 1))};
 }
 
 static int is_fresh(const weft_attention *p) {
@@ -99,7 +82,7 @@ static weft_status check(const weft_attention *p, const weft_schedule *s, const 
     if (!sees_new(p)) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it appends no keys that no query may see");
     }
-    if (rows_of(p) > MOST_ROWS) {
+    if (weft_decode_rows(p) > MOST_ROWS) {
         return weft_fail(why, WEFT_UNSUPPORTED,
                          "it is for few queries: %" PRId64 " of each of %" PRId64 " heads that share keys are more than %d",
                          weft_attention_most_queries(p), p->heads / p->kv_heads, MOST_ROWS);
@@ -127,12 +110,12 @@ static weft_status check(const weft_attention *p, const weft_schedule *s, const 
  * several CTAs share, but for plain tensors on Hopper) decides, and else what was measured: docs/lab/decode.md. */
 static int suits(const weft_plan *plan, const weft_cuda_device *device) {
     const weft_attention *p = &plan->attention;
-    const int64_t rows = rows_of(p), tiles = sequences_of(p) * p->kv_heads, sms = device->multiprocessors;
+    const int64_t rows = weft_decode_rows(p), tiles = sequences_of(p) * p->kv_heads, sms = device->multiprocessors;
     const int is_named = plan->device.kernel && strncmp(plan->device.kernel, "decode", 6) == 0;
     if (is_named || (weft_attention_asks(p) & WEFT_HAS_CACHE)) {
         return 1;
     }
-    if (device->capability != 90 || varies(p)) {
+    if (device->capability != 90 || weft_decode_varies(p)) {
         return rows <= 16 || 2 * tiles < sms;
     }
     return p->kv_seq >= (tiles > 8 ? 4096 : 1024) && (rows <= 16 || (rows <= 32 && WEFT_HOPPER_SPLIT * tiles < sms));
@@ -173,29 +156,17 @@ static const weft_decode_variant *variant_of(const weft_cuda_choice *choice) {
     return &variants[i];
 }
 
-/* Rows that a CTA merges: all eight, one for each warp, where sequences are alike and many, so that each is few runs. Else
- * the fewer the better for one that is many runs; but CTAs that find nothing to do take their time, too. */
-static int32_t merged_rows(const weft_attention *p, const weft_runs *runs, int64_t rows) {
-    enum { MANY_TILES = 32, MANY_CTAS = 512 };
-    const int64_t tiles = runs->sequences.count * runs->tiles;
-    int32_t merged = !varies(p) && tiles >= MANY_TILES ? WEFT_DECODE_MERGE_WARPS : 1;
-    while (merged < WEFT_DECODE_MERGE_WARPS && tiles * rows / merged > MANY_CTAS) {
-        merged *= 2;
-    }
-    return merged;
-}
-
 /* A sequence of one leaf is one run. */
 static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main) {
     const weft_decode_variant *v = variant_of(choice);
-    const weft_runs runs = runs_of(plan, v);
+    const weft_runs runs = weft_decode_runs(plan, v->rows);
     list[MAIN] = *choice;
     list[MERGE] = (weft_cuda_choice){.image = v->module,
                                      .kernel = v->merge,
                                      .threads = 32 * WEFT_DECODE_MERGE_WARPS,
                                      .overlaps = choice->overlaps,
                                      .grid = runs.sequences.count * runs.tiles * v->rows /
-                                             merged_rows(&plan->attention, &runs, v->rows)};
+                                             weft_decode_merged_rows(&plan->attention, &runs, v->rows)};
     *main = MAIN;
     return plan->attention.kv_seq > WEFT_LEAF ? MERGE + 1 : MERGE;
 }
@@ -221,7 +192,7 @@ static int64_t heads_in_tile(const weft_plan *plan, const weft_cuda_device *devi
 }
 
 static int64_t parts(const weft_plan *plan, const weft_decode_variant *v) {
-    const weft_runs runs = runs_of(plan, v);
+    const weft_runs runs = weft_decode_runs(plan, v->rows);
     return weft_run_most(&runs) * v->rows;
 }
 
@@ -232,87 +203,20 @@ static size_t workspace(const weft_plan *plan) {
     return c->pass_count > MERGE ? (size_t)parts(plan, v) * (size_t)(v->depth + 2) * sizeof(float) + dealt : 0;
 }
 
-static void fill_cache(weft_decode_params *to, const weft_plan *plan, const weft_attention_data *data) {
-    const weft_attention *p = &plan->attention;
-    to->pages = weft_cuda_pages(plan, data);
-    if (p->cache.append > 0) {
-        to->k_new = data->cache.k_new;
-        to->v_new = data->cache.v_new;
-        to->k_new_strides = p->cache.k_new_strides;
-        to->v_new_strides = p->cache.v_new_strides;
-    }
-    if (p->cache.rotary_dim > 0) {
-        to->rotary_dim = (int32_t)p->cache.rotary_dim;
-        to->rotary_rows = (int32_t)p->cache.rotary_rows;
-        to->rotary_interleaved = p->cache.rotary_interleaved;
-        to->rotary_moves = p->mask != WEFT_MASK_NONE;
-        to->cos = data->cache.cos;
-        to->sin = data->cache.sin;
-        to->positions = data->cache.positions;
-    }
-}
-
 static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
                         const weft_counters *counters, void *parameters, weft_message *message) {
     (void)pass;
     (void)counters;
     (void)message;
     const weft_cuda_plan *c = plan->placed;
-    const weft_attention *p = &plan->attention;
     const weft_attention_data *data = buffers;
     const weft_decode_variant *v = variant_of(&c->main->choice);
-    const double log2_e = 1.4426950408889634;
     weft_decode_params *to = parameters;
-    memset(to, 0, sizeof *to);
-    to->q = data->q;
-    to->k = (void *)(uintptr_t)data->k;
-    to->v = (void *)(uintptr_t)data->v;
-    to->o = data->o;
-    to->lse = data->lse;
-    to->q_strides = p->q_strides;
-    to->k_strides = p->k_strides;
-    to->v_strides = p->v_strides;
-    to->o_strides = p->o_strides;
-    to->seq = (int32_t)p->seq;
-    to->most = (int32_t)weft_attention_most_queries(p);
-    to->heads = (int32_t)p->heads;
-    to->kv_heads = (int32_t)p->kv_heads;
-    to->group = (int32_t)(p->heads / p->kv_heads);
-    to->by_group = weft_divisor_make((uint64_t)to->group);
-    to->head_dim = (int32_t)p->head_dim;
-    to->head_dim_v = (int32_t)p->head_dim_v;
-    /* tanh(x) is 1 - 2 / (2^(2 x log2 e) + 1) */
-    to->scale = (float)(p->softcap > 0 ? 2 * p->scale / p->softcap * log2_e : p->scale * log2_e);
-    to->cap = (float)(p->softcap * log2_e);
-    to->sinks = p->extras & WEFT_SINKS ? data->sinks : NULL;
-    to->alibi = p->extras & WEFT_ALIBI ? data->alibi : NULL;
-    to->alibi_stride = p->alibi_stride;
-    fill_cache(to, plan, data);
-    to->runs = runs_of(plan, v);
-    if (weft_reach_has_band(&walk->reach)) { /* with the lengths where the kernel reads them */
-        to->runs.sequences = walk->reach.sequences;
-        to->runs.band = walk->reach.band;
-    }
-    to->tiles = (int32_t)(to->runs.tiles / p->kv_heads);
-    to->merged_rows = merged_rows(p, &to->runs, v->rows);
-    to->by_tiles = weft_divisor_make((uint64_t)to->runs.tiles);
-    if (!varies(p)) {
-        const weft_rows leaves = weft_run_leaves(&to->runs, 0);
-        to->alike = 1;
-        to->sequence = weft_sequence_at(&to->runs.sequences, 0);
-        to->seen = weft_band_seen(&to->runs.band, &to->sequence, 0);
-        to->first = (int32_t)leaves.begin;
-        to->leaves = (int32_t)(leaves.end - leaves.begin);
-        int32_t counts[WEFT_RUN_LEVELS];
-        for (int32_t i = 0; i < WEFT_RUN_LEVELS; i++) {
-            counts[i] = (int32_t)(p->batch * to->runs.tiles * weft_run_count(leaves, i));
-        }
-        to->level = weft_run_level(&to->runs, p->batch * to->leaves * to->runs.tiles, to->leaves, counts);
-        to->by_runs = weft_divisor_make((uint64_t)(weft_run_count(leaves, to->level) * to->runs.tiles));
-    }
+    weft_decode_fill(to, plan, data, walk, v->rows, 0);
     to->sums = data->workspace;
     to->stats = to->sums ? to->sums + parts(plan, v) * v->depth : NULL;
-    to->dealt = to->sums && varies(p) ? (weft_decode_dealt *)(to->stats + 2 * parts(plan, v)) : NULL;
+    to->dealt =
+        to->sums && weft_decode_varies(&plan->attention) ? (weft_decode_dealt *)(to->stats + 2 * parts(plan, v)) : NULL;
     return WEFT_OK;
 }
 

@@ -178,7 +178,7 @@ template <class S> static __device__ __forceinline__ void decode_attention(const
         grid_wait();
         grid_let_next();
     }
-    decode_deal deal(p);
+    decode_deal<S::alone> deal(p);
     decode_run run;
 #pragma unroll 1
     for (int place = (int)blockIdx.x; deal.find(p, place, run); place += (int)gridDim.x) {
@@ -186,7 +186,7 @@ template <class S> static __device__ __forceinline__ void decode_attention(const
         const weft_sequence s = decode_sequence(p, run.sequence);
         const decode_keys keys = decode_keys_of<S>(p, s, run.sequence, kv_head, run.tile == kv_head * p.tiles);
         weft_length_tell(&p.pages, &p.runs.sequences, run.sequence);
-        decode_tell_dealt(p, deal, run);
+        decode_tell_dealt(p, run);
         const int blocks = (run.end - run.begin) * WEFT_DECODE_BLOCKS;
         const auto key_of = [&](int block) {
             return (run.begin + block / WEFT_DECODE_BLOCKS) * WEFT_LEAF + warp * WEFT_DECODE_KEYS +

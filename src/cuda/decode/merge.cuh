@@ -9,6 +9,43 @@
 enum { WEFT_DECODE_EIGHT = 8 };
 static_assert(WEFT_DECODE_MERGE_WARPS == WEFT_DECODE_EIGHT, "what warps leave is merged at once");
 
+/* Merges a thread's columns of a row over some runs of a sequence and tile, `from` to `to` - 1 of those that begin with
+ * number `begin` at `place`, into the first of `nodes`. `threads` share the row. */
+template <class S, int COUNT> struct decode_merger {
+    const weft_decode_params &p;
+    int64_t place;
+    int begin, part, threads;
+    int tiles; /* of the sequence */
+
+    /* Eight of them, from `first` on, as far as they are there. */
+    __device__ __forceinline__ void merge_eight(decode_node<COUNT> (&nodes)[WEFT_DECODE_EIGHT], int row, int first,
+                                                int from, int to) const {
+#pragma unroll
+        for (int i = 0; i < WEFT_DECODE_EIGHT; i++) {
+            const int number = min(max(first + i, from), to - 1);
+            const int64_t at = (place + (int64_t)(number - begin) * tiles) * S::rows + row;
+            decode_read(nodes[i], p.sums + at * S::depth + 4 * part, threads, *(const float2 *)(p.stats + 2 * at));
+        }
+        decode_merge_all(nodes, first, from, to);
+    }
+
+    __device__ __forceinline__ void merge(decode_node<COUNT> (&nodes)[WEFT_DECODE_EIGHT], int row, int from, int to) const {
+        int first = from & -WEFT_DECODE_EIGHT;
+        merge_eight(nodes, row, first, from, to);
+        if (first + WEFT_DECODE_EIGHT < to) { /* in the thread's memory, where there are more */
+            decode_node<COUNT> waiting[28];
+            uint32_t waits = 0;
+            bool any = false;
+            decode_push(waiting, waits, first / WEFT_DECODE_EIGHT, nodes[0]);
+            while ((first += WEFT_DECODE_EIGHT) < to) {
+                merge_eight(nodes, row, first, from, to);
+                decode_push(waiting, waits, first / WEFT_DECODE_EIGHT, nodes[0]);
+            }
+            decode_fold(waiting, waits, nodes[0], any);
+        }
+    }
+};
+
 template <class S> static __device__ __forceinline__ void decode_merge_runs(const weft_decode_params &p) {
     constexpr int threads = S::depth % 128 ? 16 : 32,
                   count = S::depth / threads; /* that share the row, and columns of each */
@@ -33,31 +70,7 @@ template <class S> static __device__ __forceinline__ void decode_merge_runs(cons
     const weft_sequence s = p.alike ? p.sequence : weft_sequence_at(&p.runs.sequences, sequence);
     grid_wait();
     decode_node<count> nodes[WEFT_DECODE_EIGHT];
-    const auto load = [&](int first, int from, int to) {
-#pragma unroll
-        for (int i = 0; i < WEFT_DECODE_EIGHT; i++) {
-            const int number = min(max(first + i, from), to - 1);
-            const int64_t at = (dealt.place + tile + (int64_t)(number - begin) * tiles) * S::rows + row;
-            decode_read(nodes[i], p.sums + at * S::depth + 4 * part, threads, *(const float2 *)(p.stats + 2 * at));
-        }
-        decode_merge_all(nodes, first, from, to);
-    };
-    const auto merge = [&](int from, int to) { /* into the first of the nodes */
-                                               int first = from & -WEFT_DECODE_EIGHT;
-                                               load(first, from, to);
-                                               if (first + WEFT_DECODE_EIGHT <
-                                                   to) { /* in the thread's memory, where there are more */
-                                                   decode_node<count> waiting[28];
-                                                   uint32_t waits = 0;
-                                                   bool any = false;
-                                                   decode_push(waiting, waits, first / WEFT_DECODE_EIGHT, nodes[0]);
-                                                   while ((first += WEFT_DECODE_EIGHT) < to) {
-                                                       load(first, from, to);
-                                                       decode_push(waiting, waits, first / WEFT_DECODE_EIGHT, nodes[0]);
-                                                   }
-                                                   decode_fold(waiting, waits, nodes[0], any);
-                                               }
-    };
+    const decode_merger<S, count> merger = {p, dealt.place + tile, begin, part, threads, tiles};
     const auto store = [&]() {
         if (lane < threads) {
             decode_store<S>(p, s, p.runs.sequences.packed ? 0 : sequence, tile, row, part, nodes[0]);
@@ -65,7 +78,7 @@ template <class S> static __device__ __forceinline__ void decode_merge_runs(cons
     };
     if (alone) { /* a warp has a row */
         row += warp;
-        merge(begin, end);
+        merger.merge(nodes, row, begin, end);
         store();
         return;
     }
@@ -79,7 +92,7 @@ template <class S> static __device__ __forceinline__ void decode_merge_runs(cons
 #pragma unroll 1
     for (const int last = row + p.merged_rows; row < last; row++) {
         if (from < to) {
-            merge(from, to);
+            merger.merge(nodes, row, from, to);
             if (lane == 0) {
                 stats[warp] = make_float2(nodes[0].max, nodes[0].sum);
             }

@@ -12,6 +12,7 @@
 
 template <int DTYPE, int DEPTH, int ROWS, int STAGES, bool FRESH> struct decode_shape {
     static constexpr bool fresh = FRESH; /* there may be keys to append, and rotation */
+    static constexpr int alone = 0;      /* all sequences' runs are of one level */
     static constexpr bool bf16 = DTYPE == WEFT_BF16;
     static constexpr int depth = DEPTH;
     static constexpr int rows = ROWS; /* of a tile: the narrow side of every product */

@@ -19,6 +19,28 @@ static __device__ __forceinline__ void decode_read(decode_node<COUNT> &node, con
     }
 }
 
+/* What a row's sums are multiplied by to be its output, and its LSE, once all its keys are in. */
+struct decode_total {
+    float scale, lse;
+};
+
+static __device__ __forceinline__ decode_total decode_total_of(const weft_decode_params &p, int head, float max,
+                                                               float sum) {
+    if (p.sinks) {
+        const float sink = 1.4426950408889634f * p.sinks[head];
+        if (sum == 0) { /* no key is seen */
+            max = sink;
+            sum = 1;
+        } else {
+            sum += exp2f(sink - max);
+        }
+    }
+    decode_total total;
+    total.scale = sum == 0 ? 0 : 1 / sum; /* NaN stays */
+    total.lse = sum == 0 ? -INFINITY : 0.6931471805599453f * (max + log2f(sum));
+    return total;
+}
+
 /* A thread's columns of a row: 4 part .. + 3, and so on every 4 times as many threads as share the row. */
 template <class S, int COUNT>
 static __device__ __forceinline__ void decode_store(const weft_decode_params &p, const weft_sequence &s, int batch,
@@ -29,30 +51,19 @@ static __device__ __forceinline__ void decode_store(const weft_decode_params &p,
     if (query >= s.rows.end - s.rows.begin) {
         return;
     }
-    float sum = node.sum, max = node.max;
-    if (p.sinks) {
-        const float sink = 1.4426950408889634f * p.sinks[head];
-        if (sum == 0) { /* no key is seen */
-            max = sink;
-            sum = 1;
-        } else {
-            sum += exp2f(sink - max);
-        }
-    }
-    const float scale = sum == 0 ? 0 : 1 / sum; /* NaN stays */
+    const decode_total total = decode_total_of(p, head, node.max, node.sum);
     const int64_t at = batch * p.o_strides.batch + (s.rows.begin + query) * p.o_strides.seq + head * p.o_strides.head;
 #pragma unroll
     for (int i = 0; i < COUNT; i += 4) {
         const int column = 4 * part + i * threads;
         if (column < p.head_dim_v) {
             *(uint2 *)((uint16_t *)p.o + at + column) =
-                make_uint2(pack_halves<S::bf16>(scale * node.columns[i], scale * node.columns[i + 1]),
-                           pack_halves<S::bf16>(scale * node.columns[i + 2], scale * node.columns[i + 3]));
+                make_uint2(pack_halves<S::bf16>(total.scale * node.columns[i], total.scale * node.columns[i + 1]),
+                           pack_halves<S::bf16>(total.scale * node.columns[i + 2], total.scale * node.columns[i + 3]));
         }
     }
     if (p.lse && part == 0) {
-        p.lse[((int64_t)batch * p.heads + head) * p.seq + s.rows.begin + query] =
-            sum == 0 ? -INFINITY : 0.6931471805599453f * (max + log2f(sum));
+        p.lse[((int64_t)batch * p.heads + head) * p.seq + s.rows.begin + query] = total.lse;
     }
 }
 

@@ -1,0 +1,289 @@
+/* The two consumer warpgroups. Each has all rows of the tile and half of the output's columns, 64 x 256 sums in registers.
+ * They take blocks of keys in pairs: the first computes the scores and weights of a pair's first block, the second of its
+ * second, and each multiplies both blocks' weights by its half of V. So one multiplies while the other computes
+ * exponentials.
+ *
+ * A block's weights are put where its K was, which nobody needs once its scores are there. */
+#ifndef WEFT_CUDA_SM90_MLA_SWEEP_CUH
+#define WEFT_CUDA_SM90_MLA_SWEEP_CUH
+
+#include "cuda/sm90/mla/shape.cuh"
+
+/* Keys that a thread's two rows see, and their sums: rows 16 warp + lane / 4 and the eighth behind it. */
+struct mla_rows {
+    int begin[2], end[2];
+    int from, to;         /* keys that both see, as far as there are such rows */
+    float max[2], sum[2]; /* over all blocks, and of this thread's own weights */
+};
+
+template <class S, int WHO> struct mla_consumer {
+    static constexpr int sums = WEFT_MLA_DEPTH_V / 4; /* of a thread */
+    const weft_decode_params &p;
+    mla_desk &desk;
+    uint32_t q, ring; /* shared addresses */
+    mla_rows rows;
+
+    static __device__ __forceinline__ int first_row() {
+        return (int)(thread_index() % 128 / 32 * 16 + thread_index() % 32 / 4);
+    }
+
+    __device__ __forceinline__ uint32_t slot_at(uint32_t number) const {
+        return settled(ring + mla_slot(number) * WEFT_MLA_BLOCK_BYTES);
+    }
+
+    /* Of every warp, one lane. */
+    static __device__ __forceinline__ void arrive(uint64_t &barrier) {
+        __syncwarp();
+        if (thread_index() % 32 == 0) {
+            mbarrier_arrive(shared_address(&barrier));
+        }
+    }
+
+    __device__ __forceinline__ void wait_part(uint32_t number, int part) const {
+        mbarrier_wait(shared_address(&desk.full[mla_slot(number)][part]), mla_parity(number));
+    }
+
+    __device__ __forceinline__ void begin(const mla_view &view) {
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const int row = first_row() + 8 * i;
+            rows.begin[i] = rows.end[i] = 0;
+            rows.max[i] = -INFINITY;
+            rows.sum[i] = 0;
+            if (row < view.count) {
+                const weft_rows seen = view.seen(p, weft_divide(view.row + row, &p.by_group));
+                rows.begin[i] = (int)seen.begin;
+                rows.end[i] = (int)seen.end;
+            }
+        }
+        const bool both = first_row() + 8 < view.count;
+        rows.from = both ? max(rows.begin[0], rows.begin[1]) : rows.begin[0];
+        rows.to = both ? min(rows.end[0], rows.end[1]) : first_row() < view.count ? rows.end[0] : INT32_MAX;
+    }
+
+    /* Starts the scores of a block, part by part as it arrives. */
+    __device__ __forceinline__ void start_scores(float (&scores)[WEFT_MLA_KEYS / 2], uint32_t number) const {
+        const uint64_t a = wgmma_operand(settled(q)), b = wgmma_operand(slot_at(number));
+        wgmma_hold(scores);
+#pragma unroll
+        for (int part = 0; part < MLA_PARTS; part++) {
+            wait_part(number, part);
+            wgmma_fence();
+#pragma unroll
+            for (int i = 8 * part; i < min(8 * part + 8, 4 * WEFT_MLA_BOXES); i++) { /* 16 columns are 32 bytes, 64 a box */
+                const uint32_t at = i / 4 * WEFT_MLA_BOX + i % 4 * 32;
+                wgmma<WEFT_MLA_KEYS>::template shared<S::bf16, false, false>(scores, wgmma_further(a, at),
+                                                                             wgmma_further(b, at), i > 0);
+            }
+            wgmma_commit();
+        }
+        wgmma_hold(scores);
+    }
+
+    /* V of a block: this warpgroup's columns. 16 keys are two atoms of 1024 bytes. */
+    __device__ __forceinline__ uint64_t values_of(uint32_t number) const {
+        return wgmma_operand(slot_at(number) + WHO * 4 * WEFT_MLA_BOX, 1024, WEFT_MLA_BOX);
+    }
+
+    /* Starts out += weights V of this warpgroup's own block. */
+    __device__ __forceinline__ void start_own(float (&out)[sums], const uint32_t (&weights)[WEFT_MLA_KEYS / 4],
+                                              uint32_t number) const {
+        const uint64_t b = values_of(number);
+        wgmma_hold(out);
+        wgmma_fence();
+#pragma unroll
+        for (int i = 0; i < WEFT_MLA_KEYS / 16; i++) {
+            wgmma<256>::template registers<S::bf16, true>(out, &weights[4 * i], wgmma_further(b, i * 2048), true);
+        }
+        wgmma_commit();
+        wgmma_hold(out);
+    }
+
+    /* The same of the other's block. */
+    __device__ __forceinline__ void start_other(float (&out)[sums], uint32_t number) const {
+        const uint64_t a = wgmma_operand(slot_at(number) + (WEFT_MLA_BOXES - 1) * WEFT_MLA_BOX), b = values_of(number);
+        wgmma_hold(out);
+        wgmma_fence();
+#pragma unroll
+        for (int i = 0; i < WEFT_MLA_KEYS / 16; i++) {
+            wgmma<256>::template shared<S::bf16, false, true>(out, wgmma_further(a, i * 32), wgmma_further(b, i * 2048),
+                                                              true);
+        }
+        wgmma_commit();
+        wgmma_hold(out);
+    }
+
+    /* Scores to base 2: capped, hidden. NaN for keys whose page there is none of. */
+    __device__ __forceinline__ void finish_scores(float (&scores)[WEFT_MLA_KEYS / 2], int key, uint64_t wrong) const {
+#pragma unroll
+        for (int i = 0; i < WEFT_MLA_KEYS / 2; i++) {
+            scores[i] *= p.scale;
+        }
+        if (p.cap != 0) {
+#pragma unroll
+            for (int i = 0; i < WEFT_MLA_KEYS / 2; i++) { /* 1 - 2 / (e^2x + 1), exact at both ends */
+                scores[i] = p.cap - 2 * p.cap * reciprocal_flushed(exp2_flushed(scores[i]) + 1);
+            }
+        }
+        const int mine = 2 * (int)(thread_index() % 4);
+        if (wrong) {
+#pragma unroll
+            for (int i = 0; i < WEFT_MLA_KEYS / 2; i++) {
+                scores[i] = wrong >> (8 * (i / 4) + mine + i % 2) & 1 ? __int_as_float(0x7fffffff) : scores[i];
+            }
+        }
+        if (key < rows.from || key + WEFT_MLA_KEYS > rows.to) {
+#pragma unroll
+            for (int i = 0; i < WEFT_MLA_KEYS / 2; i++) {
+                const int at = key + 8 * (i / 4) + mine + i % 2, row = i / 2 % 2;
+                scores[i] = at >= rows.begin[row] && at < rows.end[row] ? scores[i] : -INFINITY;
+            }
+        }
+    }
+
+    /* The rows' largest scores grow to `max`: by how much their sums shrink. */
+    __device__ __forceinline__ void grow(const float (&max)[2], float (&scale)[2]) {
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            scale[i] = exp2_flushed(rows.max[i] - (max[i] == -INFINITY ? 0.0f : max[i]));
+            rows.max[i] = max[i];
+            rows.sum[i] *= scale[i];
+        }
+    }
+
+    /* Scores of this warpgroup's block become weights, here and for the other. */
+    __device__ __forceinline__ void soften(float (&scores)[WEFT_MLA_KEYS / 2], uint32_t (&weights)[WEFT_MLA_KEYS / 4],
+                                           int key, uint32_t number, float (&scale)[2]) {
+        const uint32_t slot = mla_slot(number);
+        finish_scores(scores, key, desk.wrong[slot]);
+        float most[2] = {rows.max[0], rows.max[1]};
+#pragma unroll
+        for (int i = 0; i < WEFT_MLA_KEYS / 2; i++) {
+            most[i / 2 % 2] = fmaxf(most[i / 2 % 2], scores[i]);
+        }
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            most[i] = fmaxf(most[i], __shfl_xor_sync(~0u, most[i], 1));
+            most[i] = fmaxf(most[i], __shfl_xor_sync(~0u, most[i], 2));
+        }
+        grow(most, scale);
+        const float from[2] = {most[0] == -INFINITY ? 0.0f : most[0], most[1] == -INFINITY ? 0.0f : most[1]};
+        float added[2] = {0, 0};
+#pragma unroll
+        for (int i = 0; i < WEFT_MLA_KEYS / 2; i++) {
+            scores[i] = exp2_flushed(scores[i] - from[i / 2 % 2]);
+            added[i / 2 % 2] += scores[i];
+        }
+        rows.sum[0] += added[0];
+        rows.sum[1] += added[1];
+#pragma unroll
+        for (int i = 0; i < WEFT_MLA_KEYS / 4; i++) {
+            weights[i] = pack_halves<S::bf16>(scores[2 * i], scores[2 * i + 1]);
+        }
+        tell(weights, number);
+    }
+
+    /* Puts weights and largest scores where the other finds them. */
+    __device__ __forceinline__ void tell(const uint32_t (&weights)[WEFT_MLA_KEYS / 4], uint32_t number) const {
+        const uint32_t slot = mla_slot(number), lane = thread_index() % 32;
+        const uint32_t row = thread_index() % 128 / 32 * 16 + lane / 8 % 2 * 8 + lane % 8; /* whose address it gives */
+        const uint32_t to = slot_at(number) + (WEFT_MLA_BOXES - 1) * WEFT_MLA_BOX + row * 128;
+#pragma unroll
+        for (int i = 0; i < WEFT_MLA_KEYS / 16; i++) {
+            const uint32_t four[4] = {weights[4 * i], weights[4 * i + 1], weights[4 * i + 2], weights[4 * i + 3]};
+            stmatrix_x4(to + 16 * ((2 * i + lane / 16) ^ (row % 8)), four);
+        }
+        if (lane % 4 == 0) {
+            desk.max[slot][first_row()] = rows.max[0];
+            desk.max[slot][first_row() + 8] = rows.max[1];
+        }
+        fence_shared_for_async();
+        arrive(desk.weights[slot]);
+    }
+
+    /* Waits for the other's weights, and takes its largest scores over. */
+    __device__ __forceinline__ void hear(uint32_t number, float (&scale)[2]) {
+        const uint32_t slot = mla_slot(number);
+        mbarrier_wait(shared_address(&desk.weights[slot]), mla_parity(number));
+        const float max[2] = {desk.max[slot][first_row()], desk.max[slot][first_row() + 8]};
+        grow(max, scale);
+        wait_part(number, 2 * WHO); /* long there, as scores were computed; but here it is known */
+        wait_part(number, 2 * WHO + 1);
+    }
+
+    __device__ __forceinline__ void rescale(float (&out)[sums], const float (&scale)[2]) const {
+        if (__any_sync(~0u, scale[0] != 1 || scale[1] != 1)) {
+#pragma unroll
+            for (int i = 0; i < sums; i++) {
+                out[i] *= scale[i / 2 % 2];
+            }
+        }
+    }
+
+    __device__ __forceinline__ void release(uint32_t number) const {
+        arrive(desk.empty[mla_slot(number)][WHO]);
+    }
+
+    /* The blocks of a run: number .. number + count - 1 of the CTA, from key `key` on. */
+    __device__ __forceinline__ void sweep(float (&out)[sums], uint32_t number, int count, int key) {
+#pragma unroll 1
+        for (int i = 0; i < count; i += 2, number += 2, key += 2 * WEFT_MLA_KEYS) {
+            const bool second = i + 1 < count; /* of the pair */
+            float scores[WEFT_MLA_KEYS / 2], scale[2];
+            uint32_t weights[WEFT_MLA_KEYS / 4];
+            if (WHO == 0) {
+                start_scores(scores, number);
+                wgmma_wait<0>();
+                wgmma_hold(scores);
+                if (i + 2 >= count) {
+                    arrive(desk.q_empty);
+                }
+                soften(scores, weights, key, number, scale);
+                rescale(out, scale);
+                start_own(out, weights, number);
+                if (second) {
+                    hear(number + 1, scale);
+                    wgmma_wait<0>();
+                    wgmma_hold(out);
+                    release(number);
+                    rescale(out, scale);
+                    start_other(out, number + 1);
+                }
+                wgmma_wait<0>();
+                wgmma_hold(out);
+                release(second ? number + 1 : number);
+            } else if (second) {
+                start_scores(scores, number + 1);
+                hear(number, scale);
+                rescale(out, scale);
+                start_other(out, number);
+                wgmma_wait<1>();
+                wgmma_hold(scores);
+                if (i + 3 >= count) {
+                    arrive(desk.q_empty);
+                }
+                soften(scores, weights, key + WEFT_MLA_KEYS, number + 1, scale);
+                wgmma_wait<0>();
+                wgmma_hold(out);
+                release(number);
+                rescale(out, scale);
+                start_own(out, weights, number + 1);
+                wgmma_wait<0>();
+                wgmma_hold(out);
+                release(number + 1);
+            } else {
+                hear(number, scale);
+                rescale(out, scale);
+                start_other(out, number);
+                wgmma_wait<0>();
+                wgmma_hold(out);
+                release(number);
+            }
+        }
+        if (WHO == 1 && count == 1) {
+            arrive(desk.q_empty);
+        }
+    }
+};
+
+#endif
