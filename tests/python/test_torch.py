@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="torch is not importable here: its t
 import weft.torch  # noqa: E402
 from weft import by_torch  # noqa: E402
 
-NONE = (None,) * 13  # sinks, alibi, bias, lengths and masks of the operator
+NONE = [None] * len(weft.features.ARRAYS)  # what is beside q, k and v
 PLAIN = (None, None, 0, 0, 0.0, 0.0, 0)  # its window, block_mask, chunk, prefix, softcap, dropout and seed
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 

@@ -115,6 +115,9 @@ static int suits(const weft_plan *plan, const weft_cuda_device *device) {
     if (is_named || (weft_attention_asks(p) & WEFT_HAS_CACHE)) {
         return 1;
     }
+    if (p->sequences > 0) { /* keys are packed as queries are: a sequence with few of these has few of those */
+        return 0;
+    }
     if (device->capability != 90 || weft_decode_varies(p)) {
         return rows <= 16 || 2 * tiles < sms;
     }
