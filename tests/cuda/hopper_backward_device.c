@@ -350,12 +350,13 @@ static int64_t time_of(const dealt *d, const weft_attention *p, int64_t position
     return steps + WEFT_HOPPER_BACKWARD_BESIDE;
 }
 
-/* Every tile is given out once, the longest of a section first, and to whoever is free first; who takes one begins it when
- * the one before has ended. */
+/* Every tile is given out once, the longest of a section first if it is sorted at a time, and to whoever is free first; who
+ * takes one begins it when the one before has ended. */
 static void check_dealt(const dealt *d, const weft_attention *p) {
     const weft_walk *walk = &d->walk;
     const int64_t count = walk->order.count, workers = weft_smaller(walk->workers, count);
     const int64_t section = (int64_t)walk->order.by_group.value;
+    const int is_sorted = section * walk->cols <= WEFT_HOPPER_BACKWARD_DEALT_SORTED;
     int64_t *free_at = calloc((size_t)workers, sizeof *free_at), *times = calloc((size_t)count, sizeof *times);
     int64_t *starts = calloc((size_t)count, sizeof *starts), with_keys = 0, met = 0, at = 0;
     unsigned char *seen = calloc((size_t)count, 1);
@@ -367,7 +368,7 @@ static void check_dealt(const dealt *d, const weft_attention *p) {
         with_keys += times[i] >= 0;
     }
     for (int64_t i = 0; i < with_keys; i++) {
-        const int same = i > 0 && d->table[i - 1] / walk->cols / section == d->table[i] / walk->cols / section;
+        const int same = is_sorted && i > 0 && d->table[i - 1] / walk->cols / section == d->table[i] / walk->cols / section;
         int64_t first = 0;
         for (int64_t w = 1; w < workers; w++) {
             first = free_at[w] < free_at[first] ? w : first;
