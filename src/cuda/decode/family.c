@@ -174,24 +174,8 @@ static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cu
     return plan->attention.kv_seq > WEFT_LEAF ? MERGE + 1 : MERGE;
 }
 
-static void complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
-                     weft_schedule *schedule) {
-    (void)plan;
-    (void)device;
-    (void)choice;
-    schedule->order = schedule->order == WEFT_ORDER_CHOOSE ? WEFT_ORDER_HEAD_FIRST : schedule->order;
-    schedule->sweep = WEFT_SWEEP_FORWARD;
-    schedule->dispatch = WEFT_DISPATCH_STATIC;
-}
-
-/* As many as divide a tile's rows; the simulator's tiles are those. */
 static int64_t heads_in_tile(const weft_plan *plan, const weft_cuda_device *device) {
-    const int64_t group = plan->attention.heads / plan->attention.kv_heads;
-    int64_t rows = find(&plan->attention, &plan->schedule, device)->rows;
-    while (group % rows != 0) {
-        rows /= 2;
-    }
-    return rows;
+    return weft_decode_heads_in_tile(&plan->attention, find(&plan->attention, &plan->schedule, device)->rows);
 }
 
 static int64_t parts(const weft_plan *plan, const weft_decode_variant *v) {
@@ -246,7 +230,7 @@ const weft_cuda_family weft_cuda_decode = {
     .choose = choose,
     .heads_in_tile = heads_in_tile,
     .passes = passes,
-    .complete = complete,
+    .complete = weft_decode_complete,
     .workspace = workspace,
     .fill = fill,
     .cost = cost,

@@ -31,6 +31,24 @@ int32_t weft_decode_merged_rows(const weft_attention *p, const weft_runs *runs, 
     return merged;
 }
 
+int64_t weft_decode_heads_in_tile(const weft_attention *p, int64_t rows) {
+    const int64_t group = p->heads / p->kv_heads;
+    while (group % rows != 0) {
+        rows /= 2;
+    }
+    return rows;
+}
+
+void weft_decode_complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
+                          weft_schedule *schedule) {
+    (void)plan;
+    (void)device;
+    (void)choice;
+    schedule->order = schedule->order == WEFT_ORDER_CHOOSE ? WEFT_ORDER_HEAD_FIRST : schedule->order;
+    schedule->sweep = WEFT_SWEEP_FORWARD;
+    schedule->dispatch = WEFT_DISPATCH_STATIC;
+}
+
 static void fill_cache(weft_decode_params *to, const weft_plan *plan, const weft_attention_data *data) {
     const weft_attention *p = &plan->attention;
     to->pages = weft_cuda_pages(plan, data);

@@ -20,6 +20,13 @@ weft_runs weft_decode_runs(const weft_plan *plan, int64_t rows);
  * to do take their time, too. */
 int32_t weft_decode_merged_rows(const weft_attention *p, const weft_runs *runs, int64_t rows);
 
+/* As many as divide a tile's rows; the simulator's tiles are those. */
+int64_t weft_decode_heads_in_tile(const weft_attention *p, int64_t rows);
+
+/* What a caller left open of a schedule: see weft_cuda_family. */
+void weft_decode_complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
+                          weft_schedule *schedule);
+
 /* All but what lies in the workspace. rows: of a tile; alone: whether the level of a sequence's runs is its own. */
 void weft_decode_fill(weft_decode_params *to, const weft_plan *plan, const weft_attention_data *data, const weft_walk *walk,
                       int64_t rows, int alone);

@@ -162,25 +162,9 @@ static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cu
     return *main + 1;
 }
 
-static void complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
-                     weft_schedule *schedule) {
-    (void)plan;
-    (void)device;
-    (void)choice;
-    schedule->order = schedule->order == WEFT_ORDER_CHOOSE ? WEFT_ORDER_HEAD_FIRST : schedule->order;
-    schedule->sweep = WEFT_SWEEP_FORWARD;
-    schedule->dispatch = WEFT_DISPATCH_STATIC;
-}
-
-/* As many as divide a tile's rows; the simulator's tiles are those. */
 static int64_t heads_in_tile(const weft_plan *plan, const weft_cuda_device *device) {
     (void)device;
-    const int64_t group = plan->attention.heads / plan->attention.kv_heads;
-    int64_t rows = WEFT_MLA_ROWS;
-    while (group % rows != 0) {
-        rows /= 2;
-    }
-    return rows;
+    return weft_decode_heads_in_tile(&plan->attention, WEFT_MLA_ROWS);
 }
 
 static size_t workspace(const weft_plan *plan) {
@@ -270,7 +254,7 @@ const weft_cuda_family weft_cuda_mla = {
     .choose = choose,
     .heads_in_tile = heads_in_tile,
     .passes = passes,
-    .complete = complete,
+    .complete = weft_decode_complete,
     .workspace = workspace,
     .fill = fill,
     .cost = cost,
