@@ -220,7 +220,7 @@ template <class S> struct hopper_consumer {
         const weft_blocks &blocks = p.walk.reach.blocks;
         const uint64_t *trees = blocks.pairs.tree;
         const int tree_begin = desk.views[(tiles - 1) % S::q_slots].tree_begin, key = step * S::keys;
-        const uint32_t columns = (uint32_t)blocks.columns; /* a mask's only block may be narrower than a step */
+        const uint32_t columns = max((int)blocks.columns, 32); /* a mask's only block may be narrower than a step */
         const int last = (int)((columns - (uint32_t)key % columns) / 32) - 1;
 #pragma unroll
         for (int half = 0; half < 2; half++) {
