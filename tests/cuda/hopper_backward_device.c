@@ -2,10 +2,11 @@
  * all its sweeps, orders and dispatches, scores of 1e4 and scores that are all the same, queries without keys, the lowest
  * biases, the same bits in every run. Exits 77, with one line, where there is no such GPU.
  *
- *   hopper_backward_device [ROUNDS [MOST]]
+ *   hopper_backward_device [ROUNDS [MOST [STEP]]]
  *
- * ROUNDS (120) is how many problems are drawn, MOST (700) the most queries and keys they have. Built for the fake driver,
- * the kernels run on a CPU: see emulate/emulate.h. */
+ * ROUNDS (120) is how many problems are drawn, MOST (700) the most queries and keys they have, and STEP one of those in
+ * main(), for a tool under which all of them take long. Built for the fake driver, the kernels run on a CPU: see
+ * emulate/emulate.h. */
 #include "backward_trial.h"
 #include "cuda/sm90/backward/params.h"
 
@@ -137,12 +138,13 @@ static void few_workers(int32_t keys, int64_t dim, int64_t split) {
     gradients_free(&x);
 }
 
-/* Workers by side of the L2, as many as there are SMs and fewer. Returns in how many runs they were: in none where the L2
- * has no sides. */
-static int sides(int64_t most) {
+/* Runs with workers by side of the L2. */
+static int placed;
+
+/* Workers by side of the L2, as many as there are SMs and fewer; in no run where the L2 has no sides. */
+static void sides(int64_t most) {
     uint64_t random = random_seed(247);
     static drawn_lengths none;
-    int placed = 0;
     weft_attention p = plain_backward(1, 6, 3, most, most, 64, WEFT_BF16, WEFT_MASK_CAUSAL);
     gradients x = gradients_new(&p, &none, 0, 1, &random);
     for (int i = 0; i < 8; i++) {
@@ -157,12 +159,12 @@ static int sides(int64_t most) {
         gradients_run(&x, &s, "hopper_backward", 0);
     }
     gradients_free(&x);
-    return placed;
 }
 
 /* Groups of six heads, whole and in parts of heads, of queries and of both, of all head dims and forms: dK and dV of the
  * parts are added, and the same bits come in every run. Some parts of 64 have no queries. */
-static void splits(int64_t most) {
+static void splits(int rounds, int64_t most) {
+    (void)rounds;
     uint64_t random = random_seed(249);
     static const int64_t dims[][2] = {{64, 64}, {128, 128}, {72, 40}, {192, 128}, {192, 192}, {256, 256}};
     static const int64_t parts[] = {6, 5, 3, 4, 2, 12, 1, 64};
@@ -197,7 +199,8 @@ static void splits(int64_t most) {
 /* The full form of wide tiles with much at once: a bias of each type, dense or with repeated heads and apart keys, its
  * gradient, dropout, a cap, lengths whose other rows are NaN, and split groups; and dropout over packed sequences, whose
  * keys begin anywhere. */
-static void wide_full(int64_t most) {
+static void wide_full(int rounds, int64_t most) {
+    (void)rounds;
     uint64_t random = random_seed(250);
     static const int64_t dims[][2] = {{192, 128}, {136, 136}, {256, 256}, {64, 200}};
     static const int32_t used[] = {45, 3}, starts[] = {0, 21, 22, 90};
@@ -535,38 +538,70 @@ static void tree_masks(void) {
     }
 }
 
+static void scores_of_all_sizes(int rounds, int64_t most) {
+    (void)rounds;
+    extremes(most, 64, "hopper_backward");
+    extremes(most, 256, "hopper_backward");
+    few_keys();
+    low_biases();
+    infinite();
+}
+
+static void waits(int rounds, int64_t most) {
+    (void)rounds;
+    few_workers(128, 64, 0);
+    few_workers(128, 64, 3);
+    few_workers(64, 192, 0);
+    sides(most);
+}
+
+static void pairs(int rounds, int64_t most) {
+    (void)rounds;
+    block_masks(most);
+    tree_masks();
+}
+
+static void dealing(int rounds, int64_t most) {
+    (void)rounds;
+    timetables(most);
+    long_timetables();
+}
+
+static void the_same_bits(int rounds, int64_t most) {
+    const int times = rounds < ROUNDS ? 1 : 100;
+    for (int32_t dispatch = WEFT_DISPATCH_CHOOSE; dispatch <= WEFT_DISPATCHES; dispatch++) {
+        repeats(most, 128, 0, "hopper_backward", dispatch, times);
+    }
+    repeats(most, 256, 0, "hopper_backward", WEFT_DISPATCH_CHOOSE, times);
+    for (int64_t dim = 128; dim <= 192; dim += 64) {
+        repeats(most, dim, WEFT_SINKS | WEFT_ALIBI, "hopper_backward", WEFT_DISPATCH_CHOOSE, times);
+    }
+    for (int64_t dim = 128; dim <= 256; dim += 128) {
+        repeats(most, dim, WEFT_BIAS, "hopper_backward", WEFT_DISPATCH_CHOOSE, times);
+    }
+    streams(most, "hopper_backward", 2 * times);
+}
+
 int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        void (*run)(int rounds, int64_t most);
+    } steps[] = {{"problems", problems}, {"scores", scores_of_all_sizes},
+                 {"waits", waits},       {"splits", splits},
+                 {"full", wide_full},    {"pairs", pairs},
+                 {"deals", dealing},     {"bits", the_same_bits}};
     const int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS;
     const int64_t most = argc > 2 ? atoll(argv[2]) : MOST;
     weft_cuda_device device;
     open_gpu(90, &device);
-    problems(rounds, most);
-    extremes(most, 64, "hopper_backward");
-    extremes(most, 256, "hopper_backward");
-    few_keys();
-    few_workers(128, 64, 0);
-    few_workers(128, 64, 3);
-    few_workers(64, 192, 0);
-    const int placed = sides(most);
-    splits(most);
-    wide_full(most);
-    low_biases();
-    block_masks(most);
-    tree_masks();
-    timetables(most);
-    long_timetables();
-    infinite();
-    for (int32_t dispatch = WEFT_DISPATCH_CHOOSE; dispatch <= WEFT_DISPATCHES; dispatch++) {
-        repeats(most, 128, 0, "hopper_backward", dispatch, rounds < ROUNDS ? 1 : 100);
+    int taken = 0;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        if (argc <= 3 || strcmp(argv[3], steps[i].name) == 0) {
+            steps[i].run(rounds, most);
+            taken++;
+        }
     }
-    repeats(most, 256, 0, "hopper_backward", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 1 : 100);
-    for (int64_t dim = 128; dim <= 192; dim += 64) {
-        repeats(most, dim, WEFT_SINKS | WEFT_ALIBI, "hopper_backward", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 1 : 100);
-    }
-    for (int64_t dim = 128; dim <= 256; dim += 128) {
-        repeats(most, dim, WEFT_BIAS, "hopper_backward", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 1 : 100);
-    }
-    streams(most, "hopper_backward", rounds < ROUNDS ? 2 : 200);
+    CHECK(taken > 0, "there is no step %s", argv[3]);
     printf("hopper_backward_device: %d runs, %d failed, %d with workers by side, error at most %.2f of what is allowed\n",
            runs, failures, placed, worst);
     return failures != 0;
