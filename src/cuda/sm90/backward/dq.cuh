@@ -63,14 +63,14 @@ template <class S> struct backward_dq_desk {
     /* Sets up the barriers. One thread. */
     __device__ __forceinline__ void begin() {
         mbarrier_init(shared_address(&q_full), 1);
-        mbarrier_init(shared_address(&q_empty), 4 * S::groups);
+        mbarrier_init(shared_address(&q_empty), 4 * S::groups * MBARRIER_WARP);
         for (int i = 0; i < S::k_stages; i++) {
             mbarrier_init(shared_address(&k_full[i]), 1);
-            mbarrier_init(shared_address(&k_empty[i]), 4 * S::groups);
+            mbarrier_init(shared_address(&k_empty[i]), 4 * S::groups * MBARRIER_WARP);
         }
         for (int i = 0; i < S::v_stages; i++) {
             mbarrier_init(shared_address(&v_full[i]), 1);
-            mbarrier_init(shared_address(&v_empty[i]), 4 * S::groups);
+            mbarrier_init(shared_address(&v_empty[i]), 4 * S::groups * MBARRIER_WARP);
         }
         mbarrier_init_done();
     }
@@ -271,10 +271,8 @@ template <class S> struct backward_dq_consumer {
         : p(params), desk(shared), base(address), group(number) {
     }
 
-    __device__ __forceinline__ void release(uint64_t &barrier) const { /* of every warp, one lane */
-        if (thread_index() % 32 == 0) {
-            mbarrier_arrive(shared_address(&barrier));
-        }
+    __device__ __forceinline__ void release(uint64_t &barrier) const {
+        mbarrier_arrive_warp(shared_address(&barrier));
     }
 
     /* The thread's first, of the tile; its other one is 8 further on. */

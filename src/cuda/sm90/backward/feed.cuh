@@ -208,9 +208,7 @@ static __device__ __forceinline__ void backward_produce(const weft_hopper_backwa
 template <class S> static __device__ __forceinline__ void backward_await_job(backward_desk<S> &desk, uint32_t tiles) {
     mbarrier_wait_idly(shared_address(&desk.kv_full), tiles % 2);
     __syncwarp();
-    if (threadIdx.x % 32 == 0) {
-        mbarrier_arrive(shared_address(&desk.job_seen));
-    }
+    mbarrier_arrive_warp(shared_address(&desk.job_seen));
 }
 
 /* Pairs: the bits of a step, whose first query is `row`. */
@@ -266,9 +264,7 @@ static __device__ __forceinline__ void backward_look_tile(const weft_hopper_back
             }
         }
         __syncwarp();
-        if (lane == 0) {
-            mbarrier_arrive(shared_address(&desk.full[slot.index]));
-        }
+        mbarrier_arrive_warp(shared_address(&desk.full[slot.index]));
     }
 }
 

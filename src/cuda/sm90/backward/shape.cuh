@@ -158,10 +158,10 @@ template <class S> struct backward_links {
 
     __device__ __forceinline__ void begin() {
         for (int i = 0; i < 2; i++) {
-            mbarrier_init(shared_address(&ds_full[i]), 4 * S::groups);
-            mbarrier_init(shared_address(&ds_empty[i]), 4 * S::groups);
-            mbarrier_init(shared_address(&turn[i]), 4);
-            mbarrier_init(shared_address(&dq_full[i]), 4 * S::groups);
+            mbarrier_init(shared_address(&ds_full[i]), 4 * S::groups * MBARRIER_WARP);
+            mbarrier_init(shared_address(&ds_empty[i]), 4 * S::groups * MBARRIER_WARP);
+            mbarrier_init(shared_address(&turn[i]), 4 * MBARRIER_WARP);
+            mbarrier_init(shared_address(&dq_full[i]), 4 * S::groups * MBARRIER_WARP);
             mbarrier_init(shared_address(&dq_empty[i]), 1);
         }
         mbarrier_init(shared_address(&job_done), 2);
@@ -175,12 +175,12 @@ template <class S> struct backward_wide_links {
     uint64_t weights_full, weights_empty;
 
     __device__ __forceinline__ void begin() {
-        mbarrier_init(shared_address(&weights_full), 4);
-        mbarrier_init(shared_address(&weights_empty), 4);
+        mbarrier_init(shared_address(&weights_full), 4 * MBARRIER_WARP);
+        mbarrier_init(shared_address(&weights_empty), 4 * MBARRIER_WARP);
         for (int i = 0; i < 2; i++) {
             mbarrier_init(shared_address(&o_full[i]), 1);
-            mbarrier_init(shared_address(&o_empty[i]), 4 * S::groups);
-            mbarrier_init(shared_address(&o_clean[i]), 4);
+            mbarrier_init(shared_address(&o_empty[i]), 4 * S::groups * MBARRIER_WARP);
+            mbarrier_init(shared_address(&o_clean[i]), 4 * MBARRIER_WARP);
         }
     }
 };
@@ -199,11 +199,11 @@ template <class S> struct backward_desk {
     /* Sets up the barriers. One thread. */
     __device__ __forceinline__ void begin() {
         mbarrier_init(shared_address(&kv_full), 1);
-        mbarrier_init(shared_address(&kv_empty), 4 * S::groups);
-        mbarrier_init(shared_address(&job_seen), S::watchers + (S::watchers == 0));
+        mbarrier_init(shared_address(&kv_empty), 4 * S::groups * MBARRIER_WARP);
+        mbarrier_init(shared_address(&job_seen), S::watchers * MBARRIER_WARP + (S::watchers == 0));
         for (int i = 0; i < S::stages; i++) {
-            mbarrier_init(shared_address(&full[i]), 1 + S::general);
-            mbarrier_init(shared_address(&empty[i]), 4 * S::groups);
+            mbarrier_init(shared_address(&full[i]), 1 + S::general * MBARRIER_WARP);
+            mbarrier_init(shared_address(&empty[i]), 4 * S::groups * MBARRIER_WARP);
         }
         links.begin();
         mbarrier_init_done();

@@ -24,10 +24,8 @@ template <class S> struct backward_consumer {
         : p(params), desk(shared), base(address), group(number), steps(0) {
     }
 
-    __device__ __forceinline__ void release(uint64_t &barrier) const { /* of every warp, one lane */
-        if (thread_index() % 32 == 0) {
-            mbarrier_arrive(shared_address(&barrier));
-        }
+    __device__ __forceinline__ void release(uint64_t &barrier) const {
+        mbarrier_arrive_warp(shared_address(&barrier));
     }
 
     __device__ __forceinline__ uint32_t stage() const {

@@ -47,10 +47,8 @@ template <class S, int GROUP> struct backward_wide_consumer {
         : p(params), desk(shared), base(address), steps(0) {
     }
 
-    __device__ __forceinline__ void release(uint64_t &barrier) const { /* of every warp, one lane */
-        if (thread_index() % 32 == 0) {
-            mbarrier_arrive(shared_address(&barrier));
-        }
+    __device__ __forceinline__ void release(uint64_t &barrier) const {
+        mbarrier_arrive_warp(shared_address(&barrier));
     }
 
     __device__ __forceinline__ uint32_t q_place() const {

@@ -14,6 +14,14 @@ void mbarrier_init(uint32_t barrier, uint32_t arrivals);
 static inline void mbarrier_init_done() {
 }
 void mbarrier_arrive(uint32_t barrier);
+
+enum { MBARRIER_WARP = 1 };
+static inline void mbarrier_arrive_warp(uint32_t barrier) {
+    if (threadIdx.x % 32 == 0) {
+        mbarrier_arrive(barrier);
+    }
+}
+
 void mbarrier_expect(uint32_t barrier, uint32_t bytes);
 void mbarrier_give_back_at(uint32_t barrier, uint32_t cta, bool wanted = true); /* messages.cpp */
 void mbarrier_wait(uint32_t barrier, uint32_t parity);
