@@ -341,12 +341,13 @@ typedef struct weft_attention_data {
     weft_kv_cache_data cache; /**< a cache's */
     void *workspace;          /**< as in weft_attention_gradients */
     const void *qv;           /**< (batch, seq, heads, head_dim_v), of the problem's dtype */
+    int32_t prepared;         /**< 1: weft_plan_prepare() has had the same workspace and lengths, earlier on the stream */
 } weft_attention_data;
 
 /* clang-format off */
 #define WEFT_ATTENTION_DATA_INIT                                                                                           \
     {sizeof(weft_attention_data), WEFT_ATTENTION, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,                    \
-     {0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0}, {NULL, NULL, NULL, NULL, NULL, NULL, NULL}, NULL, NULL}
+     {0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0}, {NULL, NULL, NULL, NULL, NULL, NULL, NULL}, NULL, NULL, 0}
 /* clang-format on */
 
 /** Buffers of a backward attention: dO in, dQ, dK and dV out, each laid out like the tensor it belongs to. */
@@ -559,6 +560,22 @@ WEFT_API weft_status weft_plan_run_with_progress(const weft_plan *plan, const vo
  * null, and has run when the call returns.
  */
 WEFT_API weft_status weft_plan_enqueue(const weft_plan *plan, const void *data, void *stream, weft_message *message);
+
+/** Does once, on a stream, what all runs with the same lengths have in common, and returns at once: on a GPU it deals out
+ * the keys of sequences of unlike lengths to the workers. Runs that come later on the stream, with the same workspace and
+ * lengths, skip that with `prepared` = 1 in their data: those of all layers of a model, until a length changes. The bits of
+ * results are the same either way.
+ *
+ * @param plan     the plan
+ * @param data     the struct of the plan's operation, of which the lengths and the workspace are taken; all else may be
+ * null
+ * @param stream   as for weft_plan_enqueue()
+ * @param message  null, or where to say what is wrong
+ *
+ * Nothing is allocated, copied or waited for, so that the call can be captured in a CUDA graph. Plans for the CPU, and all
+ * others that have nothing to prepare, do nothing and take `prepared` = 1 as 0. Where there is something, a workspace that
+ * is null is WEFT_INVALID, here and in a run that is prepared: the plan's own may serve others in between. */
+WEFT_API weft_status weft_plan_prepare(const weft_plan *plan, const void *data, void *stream, weft_message *message);
 
 /** What runs of a plan have found wrong in memory that only a GPU reads, since somebody was last told: an entry of a
  * cache's table that is needed and names no page, a kv_used of a cache that is below 0 or beyond kv_seq. WEFT_INVALID, and

@@ -87,7 +87,7 @@ STRUCTURES = {
     "Combine": f"{_HEAD} int64 parts batch heads seq head_dim; int dtype o_dtype layout; Strides part_strides o_strides",
     "AttentionData": (
         f"{_HEAD} void* q k v o lse sinks alibi bias max; Lengths lengths; uint64 dropout_seed; Pairs pairs; "
-        "KvCacheData cache; void* workspace qv"
+        "KvCacheData cache; void* workspace qv; int32 prepared"
     ),
     "AttentionGradients": (
         f"{_HEAD} void* q k v grad_o grad_q grad_k grad_v o lse sinks alibi bias grad_sinks; Lengths lengths; uint64 dropout_seed; "
@@ -176,6 +176,7 @@ _STATUS_FUNCTIONS = {  # each takes a message besides, last
     "weft_problem_check": "void*",
     "weft_plan_create": "void** void* PlanOptions*",
     "weft_plan_enqueue": "void* void* void*",
+    "weft_plan_prepare": "void* void* void*",
     "weft_plan_check": "void*",
     "weft_plan_positions": "void* PlanOptions* Grid*",
     "weft_tune": "void* Schedule* Device* TuneOptions* Tuned* TuneState*",

@@ -39,6 +39,10 @@ typedef struct weft_backend {
     /* The same on a stream, without waiting; null where there are no streams. */
     weft_status (*enqueue)(const weft_plan *plan, const void *data, void *stream, weft_message *message);
 
+    /* See weft_plan_prepare(); null: there is nothing to prepare. `data` has lengths and a workspace, and no other buffer.
+     */
+    weft_status (*prepare)(const weft_plan *plan, const void *data, void *stream, weft_message *message);
+
     /* See weft_plan_check(); null: runs tell at once what is wrong. */
     weft_status (*check)(const weft_plan *plan, weft_message *message);
 

@@ -3,14 +3,18 @@
 #include "base/struct.h"
 #include "plan/plan.h"
 
-static weft_status check_run(const weft_plan *plan, const void *data, weft_data *copy, weft_message *message) {
+static weft_status check_plan(const weft_plan *plan, weft_message *message) {
     if (!plan) {
         return weft_fail(message, WEFT_INVALID, "plan is null");
     }
     if (plan->on_paper) {
         return weft_fail(message, WEFT_INVALID, "the plan is on paper: it can be simulated, not run");
     }
-    const weft_status status = weft_problem_check_dtypes(&plan->problem, plan->operation, plan->backend->name, message);
+    return weft_problem_check_dtypes(&plan->problem, plan->operation, plan->backend->name, message);
+}
+
+static weft_status check_run(const weft_plan *plan, const void *data, weft_data *copy, weft_message *message) {
+    const weft_status status = check_plan(plan, message);
     return status ? status : weft_data_check(copy, plan->operation, &plan->problem, data, message);
 }
 
@@ -32,6 +36,10 @@ weft_status weft_plan_run(const weft_plan *plan, const void *data, weft_message 
     return weft_plan_run_with_progress(plan, data, NULL, NULL, message);
 }
 
+static weft_status fail_stream(weft_message *message) {
+    return weft_fail(message, WEFT_INVALID, "stream is not null, and the plan is for the CPU");
+}
+
 weft_status weft_plan_enqueue(const weft_plan *plan, const void *data, void *stream, weft_message *message) {
     weft_data checked;
     const weft_status status = check_run(plan, data, &checked, message);
@@ -41,10 +49,20 @@ weft_status weft_plan_enqueue(const weft_plan *plan, const void *data, void *str
     if (plan->backend->enqueue) {
         return plan->backend->enqueue(plan, &checked, stream, message);
     }
-    if (stream) {
-        return weft_fail(message, WEFT_INVALID, "stream is not null, and the plan is for the CPU");
+    return stream ? fail_stream(message) : plan->backend->run(plan, &checked, message);
+}
+
+weft_status weft_plan_prepare(const weft_plan *plan, const void *data, void *stream, weft_message *message) {
+    weft_data checked;
+    weft_status status = check_plan(plan, message);
+    status = status ? status : weft_data_check_lengths(&checked, plan->operation, &plan->problem, data, message);
+    if (status) {
+        return status;
     }
-    return plan->backend->run(plan, &checked, message);
+    if (plan->backend->prepare) {
+        return plan->backend->prepare(plan, &checked, stream, message);
+    }
+    return stream ? fail_stream(message) : WEFT_OK;
 }
 
 weft_status weft_plan_check(const weft_plan *plan, weft_message *message) {

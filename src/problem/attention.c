@@ -239,6 +239,7 @@ const weft_operation_row weft_operation_attention = {
     .cache = offsetof(weft_attention_data, cache),
     .seed = offsetof(weft_attention_data, dropout_seed),
     .workspace = offsetof(weft_attention_data, workspace),
+    .prepared = offsetof(weft_attention_data, prepared),
     .flops = weft_attention_forward_flops,
     .buffers = buffers,
     .apart = weft_attention_kv_apart,

@@ -139,6 +139,9 @@ typedef struct weft_operation_row {
     /* Where the data has a workspace, which weft_plan_workspace() says the size of; 0: it needs none. */
     size_t workspace;
 
+    /* Where the data has `prepared`; 0: its runs have nothing to prepare. */
+    size_t prepared;
+
     double (*flops)(const weft_problem *problem);
 
     /* The buffers of a resolved problem, inputs and outputs, in the order of the data's fields; how many there are. */
@@ -211,6 +214,10 @@ weft_status weft_problem_check_dtypes(const weft_problem *problem, const weft_op
  * is written may overlap anything else. */
 weft_status weft_data_check(weft_data *copy, const weft_operation_row *row, const weft_problem *problem, const void *data,
                             weft_message *message);
+
+/* The same of what weft_plan_prepare() takes of it: lengths. All other buffers are null in the copy. */
+weft_status weft_data_check_lengths(weft_data *copy, const weft_operation_row *row, const weft_problem *problem,
+                                    const void *data, weft_message *message);
 
 /* Names of dtypes and layouts as a field's choices; and 131072 as "128K", as people ask for it. */
 const char *weft_dtype_choice(int32_t dtype);

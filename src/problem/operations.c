@@ -140,10 +140,10 @@ weft_status weft_problem_check_dtypes(const weft_problem *problem, const weft_op
     return WEFT_OK;
 }
 
-weft_status weft_data_check(weft_data *copy, const weft_operation_row *row, const weft_problem *problem, const void *data,
-                            weft_message *message) {
+/* Copies a caller's data, and checks what is no buffer. */
+static weft_status take_data(weft_data *copy, const weft_operation_row *row, const void *data, weft_message *message) {
     const weft_operation_row *given;
-    weft_buffer list[WEFT_BUFFERS];
+    int32_t prepared = 0;
     memset(copy, 0, sizeof *copy);
     weft_status status = find_row(&given, data, "data", message);
     if (status) {
@@ -153,8 +153,37 @@ weft_status weft_data_check(weft_data *copy, const weft_operation_row *row, cons
         return weft_fail(message, WEFT_INVALID, "the plan is for %s, and the data for %s", row->info.name,
                          given->info.name);
     }
-    if ((status =
-             weft_struct_take(copy, row->info.data_size, sizeof(size_t) + sizeof(int64_t), data, "its _INIT", message))) {
+    status = weft_struct_take(copy, row->info.data_size, sizeof(size_t) + sizeof(int64_t), data, "its _INIT", message);
+    if (status == WEFT_OK && row->prepared) {
+        memcpy(&prepared, (const char *)copy + row->prepared, sizeof prepared);
+    }
+    return prepared == 0 || prepared == 1
+               ? status
+               : weft_fail(message, WEFT_INVALID, "prepared %d is neither 0 nor 1", (int)prepared);
+}
+
+weft_status weft_data_check_lengths(weft_data *copy, const weft_operation_row *row, const weft_problem *problem,
+                                    const void *data, weft_message *message) {
+    weft_buffer list[WEFT_BUFFERS];
+    const weft_status status = take_data(copy, row, data, message);
+    const size_t count = status ? 0 : row->buffers(problem, list);
+    for (size_t i = 0; i < count; i++) {
+        const void *none = NULL;
+        const size_t end = row->lengths + sizeof(weft_lengths);
+        if (!row->lengths || list[i].offset < row->lengths || list[i].offset >= end) {
+            memcpy((char *)copy + list[i].offset, &none, sizeof none);
+        } else if (!pointer_at(copy, list[i].offset) && !list[i].optional) {
+            return weft_fail(message, WEFT_INVALID, "%s is null", list[i].name);
+        }
+    }
+    return status;
+}
+
+weft_status weft_data_check(weft_data *copy, const weft_operation_row *row, const weft_problem *problem, const void *data,
+                            weft_message *message) {
+    weft_buffer list[WEFT_BUFFERS];
+    const weft_status status = take_data(copy, row, data, message);
+    if (status) {
         return status;
     }
     const size_t count = row->buffers(problem, list);

@@ -330,6 +330,30 @@ static inline weft_attention_data data_alone(const cache_trial *x, int64_t batch
     return data;
 }
 
+/* Nothing of the results stays. */
+static inline void forget_results(const cache_trial *x) {
+    for (int i = O; i <= LSE; i++) {
+        void *none = malloc(x->b[i].bytes);
+        DEMAND(!none);
+        memset(none, 0xff, x->b[i].bytes);
+        DEMAND(driver->copy_in(x->b[i].device, none, x->b[i].bytes));
+        free(none);
+    }
+}
+
+/* Whether they are the same bits as before. */
+static inline int are_same_results(const cache_trial *x) {
+    int same = 1;
+    for (int i = O; i <= LSE; i++) {
+        void *got = malloc(x->b[i].bytes);
+        DEMAND(!got);
+        DEMAND(driver->copy_out(got, x->b[i].device, x->b[i].bytes));
+        same &= memcmp(got, x->b[i].host, x->b[i].bytes) == 0;
+        free(got);
+    }
+    return same;
+}
+
 /* Every sequence again, alone and by another number of workers: the bits are the same. */
 static inline void check_batches_alone(const cache_trial *x, const char *kernel, const char *what) {
     weft_message message = {""};
@@ -338,13 +362,7 @@ static inline void check_batches_alone(const cache_trial *x, const char *kernel,
     gpu.kind = WEFT_DEVICE_CUDA;
     gpu.kernel = kernel;
     s.workers = 3;
-    for (int i = O; i <= LSE; i++) { /* nothing of it stays */
-        void *none = malloc(x->b[i].bytes);
-        DEMAND(!none);
-        memset(none, 0xff, x->b[i].bytes);
-        DEMAND(driver->copy_in(x->b[i].device, none, x->b[i].bytes));
-        free(none);
-    }
+    forget_results(x);
     for (int64_t batch = 0; batch < x->p.batch; batch++) {
         weft_attention one = x->asked;
         const int32_t **lengths = (const int32_t **)(void *)&one.lengths;
@@ -362,13 +380,37 @@ static inline void check_batches_alone(const cache_trial *x, const char *kernel,
         }
         weft_plan_destroy(plan);
     }
-    for (int i = O; i <= LSE; i++) {
-        void *got = malloc(x->b[i].bytes);
-        DEMAND(!got);
-        DEMAND(driver->copy_out(got, x->b[i].device, x->b[i].bytes));
-        CHECK(memcmp(got, x->b[i].host, x->b[i].bytes) == 0, "%s: alone, sequences have other bits", what);
-        free(got);
+    CHECK(are_same_results(x), "%s: alone, sequences have other bits", what);
+}
+
+/* Runs that are prepared, once for two of them, give the bits of the run before; and of a workspace that never was, only
+ * the caller's memory is touched. */
+static inline void check_prepared(const cache_trial *x, const weft_plan *plan, weft_status wrong, const char *what) {
+    const size_t bytes = weft_plan_workspace(plan);
+    weft_attention_data data = data_of(x), lengths = WEFT_ATTENTION_DATA_INIT;
+    weft_message message = {""};
+    uint64_t workspace = 0, random = (uint64_t)runs;
+    int32_t *any = malloc(bytes + 1);
+    DEMAND(!any);
+    for (size_t i = 0; i < bytes / 4; i++) {
+        any[i] = (int32_t)random_between(&random, -1, 1 << random_between(&random, 0, 30));
     }
+    DEMAND(bytes ? driver->memory_new(&workspace, bytes) || driver->copy_in(workspace, any, bytes) : 0);
+    lengths.lengths = data.lengths;
+    lengths.workspace = data.workspace = (void *)(uintptr_t)workspace;
+    data.prepared = 1;
+    weft_plan_run(plan, &data, &message);
+    weft_plan_check(plan, &message);
+    weft_status status = weft_plan_prepare(plan, &lengths, NULL, &message);
+    CHECK(status == WEFT_OK, "%s: prepare gives %d, \"%s\"", what, status, message.text);
+    for (int i = 0; i < 2; i++) {
+        forget_results(x);
+        status = weft_plan_run(plan, &data, &message);
+        CHECK(status == wrong, "%s: prepared, run gives %d, \"%s\", and before %d", what, status, message.text, wrong);
+        CHECK(are_same_results(x), "%s: prepared, run %d gives other bits", what, i);
+    }
+    DEMAND(bytes ? driver->memory_free(workspace) : 0);
+    free(any);
 }
 
 /* Runs a plan of the problem, and looks at all that it left. */
@@ -412,6 +454,9 @@ static inline void cache_trial_run(cache_trial *x, const weft_schedule *s, const
         DEMAND(x->b[i].bytes ? driver->copy_out(x->b[i].host, x->b[i].device, x->b[i].bytes) : 0);
     }
     compare_output(x, what);
+    if (few || runs % 8 == 0) {
+        check_prepared(x, plan, wrong, what);
+    }
     if (latent && x->p.sequences == 0) {
         check_batches_alone(x, kernel, what);
     }

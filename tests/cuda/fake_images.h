@@ -25,6 +25,7 @@ const weft_cuda_image weft_cuda_images[] = {
     {"study_append", "a"},
     {"decode_bf16", "d"},
     {"decode_fp16", "e"},
+    {"decode_deal", "f"},
     {"mla_bf16_sm90a", "m"},
     {"mla_fp16_sm90a", "n"},
     {"combine", "c"},

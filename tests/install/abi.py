@@ -20,7 +20,7 @@ SHORTER = [
     ("weft.h", r"    int64_t a_stride, b_stride, c_stride;[^\n]*\n", ""),
     ("weft.h", r"1\.0, 0\.0, 1, 0, 0, 0\}", "1.0, 0.0, 1}"),
     ("weft.h", r"    const float \*sinks; (?:(?!\n\}).)*\n\} weft_attention_data;", "} weft_attention_data;"),
-    ("weft.h", r"WEFT_ATTENTION, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,\s*\\\n\s*\{0, 0, 0, 0, 0\}, 0, \{0, 0, 0, 0, 0\}, \{(?:NULL, )+NULL\}, NULL, NULL",
+    ("weft.h", r"WEFT_ATTENTION, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,\s*\\\n\s*\{0, 0, 0, 0, 0\}, 0, \{0, 0, 0, 0, 0\}, \{(?:NULL, )+NULL\}, NULL, NULL, 0",
      "WEFT_ATTENTION, NULL, NULL, NULL, NULL, NULL"),
     ("weft.h", r"    const float \*sinks, \*alibi; (?:(?!\n\}).)*\n\} weft_attention_gradients;", "} weft_attention_gradients;"),
     ("weft.h", r"NULL,\s*\\\n\s*NULL, NULL, NULL, NULL, \{0, 0, 0, 0, 0\}, 0, \{0, 0, 0, 0, 0\}, NULL, NULL", "NULL"),

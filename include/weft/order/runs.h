@@ -101,4 +101,38 @@ WEFT_INLINE int32_t weft_run_level(const weft_runs *runs, int64_t leaves, int64_
     return best;
 }
 
+/* Runs in a list, longest first, of which workers take the next as they come to an end (weft_plan_prepare()). */
+
+/** The sizes of the runs of a level: the first and the last may have fewer leaves than the others, which are whole. */
+typedef struct weft_run_sizes {
+    int64_t first, last; /**< leaves; 0: it is one of the whole ones, or there is none */
+    int64_t whole;       /**< how many have all leaves of a node of the level */
+} weft_run_sizes;
+
+WEFT_INLINE weft_run_sizes weft_run_sizes_of(weft_rows leaves, int32_t level) {
+    const int64_t size = (int64_t)1 << level;
+    const int64_t begin = (leaves.begin + size - 1) >> level, end = leaves.end >> level; /* whole ones */
+    weft_run_sizes sizes;
+    if (begin > end) { /* within one node */
+        sizes.first = leaves.end - leaves.begin;
+        sizes.last = sizes.whole = 0;
+        return sizes;
+    }
+    sizes.first = (begin << level) - leaves.begin;
+    sizes.last = leaves.end - (end << level);
+    sizes.whole = end - begin;
+    return sizes;
+}
+
+/** The least time in which workers can take `count` runs of `size` leaves or more, in eighths of a leaf: some worker has as
+ * many of them as the mean, or more. The largest of these over all sizes, and the mean of all, is what a list takes, or
+ * little less. */
+WEFT_INLINE int64_t weft_run_bound(const weft_runs *runs, int64_t count, int64_t size) {
+    return (weft_divide(count - 1, &runs->by_workers) + 1) * (8 * size + WEFT_RUN_START);
+}
+
+WEFT_INLINE int64_t weft_run_mean(const weft_runs *runs, int64_t leaves, int64_t count) {
+    return weft_divide(8 * leaves + WEFT_RUN_START * count, &runs->by_workers);
+}
+
 #endif

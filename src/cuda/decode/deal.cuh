@@ -1,5 +1,5 @@
-/* Which run a CTA takes: include/weft/order/runs.h, by the lanes of a warp for 32 sequences at a time. There are fewer than
- * 2^31 leaves. */
+/* Which run a CTA takes: include/weft/order/runs.h, by the lanes of a warp for 32 sequences at a time; or from the list
+ * that list.cuh makes. There are fewer than 2^31 leaves. */
 #ifndef WEFT_CUDA_DECODE_DEAL_CUH
 #define WEFT_CUDA_DECODE_DEAL_CUH
 
@@ -61,7 +61,7 @@ template <int ALONE> struct decode_deal {
     }
 
     __device__ __forceinline__ explicit decode_deal(const weft_decode_params &p) : level(p.level), base(0), before(0) {
-        if (p.alike) {
+        if (p.alike || p.list) {
             return;
         }
         if (ALONE) {
@@ -149,9 +149,49 @@ template <int ALONE> struct decode_deal {
     }
 };
 
+/* What the first thread of a CTA has taken of the list for it, while the CTA is at its last leaf. */
+struct __align__(16) decode_taken {
+    weft_decode_listed run;
+    int place; /* in the list */
+};
+
+/* The next place that nobody has taken. */
+static __device__ __forceinline__ int decode_take_place(const weft_decode_params &p) {
+    return (int)(gridDim.x + atomicAdd(&p.list_head->taken, 1u));
+}
+
+/* What the list has at a place: nothing, where it ends before that. */
+static __device__ __forceinline__ void decode_read_listed(const weft_decode_params &p, int place, decode_taken &to) {
+    const uint4 *from = (const uint4 *)(p.list + place);
+    to.place = place >= 0 && place < weft_smaller(p.list_head->count, weft_run_most(&p.runs)) ? place : -1;
+    if (to.place >= 0) {
+        ((uint4 *)&to.run)[0] = from[0];
+        ((uint4 *)&to.run)[1] = from[1];
+    }
+}
+
+/* The run that was taken, or false when there is none. What is no run is not taken for one: of a workspace that was
+ * never prepared nothing outside of the caller's memory is touched. */
+static __device__ __forceinline__ bool decode_find_taken(const weft_decode_params &p, const decode_taken &taken,
+                                                         decode_run &run) {
+    const weft_decode_listed &listed = taken.run;
+    const int leaves = (int)((uint64_t)(p.runs.sequences.keys + WEFT_LEAF - 1) / WEFT_LEAF);
+    run.place = listed.place;
+    run.sequence = listed.sequence;
+    run.tile = listed.tile;
+    run.count = listed.count;
+    run.begin = listed.begin;
+    run.end = listed.end;
+    run.tiles = (int)p.runs.tiles;
+    run.number = run.first = 0;
+    return taken.place >= 0 && (uint32_t)run.place < (uint64_t)weft_run_most(&p.runs) &&
+           (uint32_t)run.sequence < (uint64_t)p.runs.sequences.count && (uint32_t)run.tile < (uint32_t)run.tiles &&
+           run.begin >= 0 && run.begin <= run.end && run.end <= leaves;
+}
+
 /* Tells the launch that merges of a sequence, of which this is a run. */
 static __device__ __forceinline__ void decode_tell_dealt(const weft_decode_params &p, const decode_run &run) {
-    if (threadIdx.x == 0 && p.dealt && run.tile == 0 && run.number == 0) {
+    if (threadIdx.x == 0 && p.dealt && !p.list && run.tile == 0 && run.number == 0) {
         const weft_decode_dealt dealt = {run.place, run.count, run.first, 0};
         *(uint4 *)(p.dealt + run.sequence) = *(const uint4 *)&dealt;
     }

@@ -15,8 +15,8 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 
 _Static_assert(sizeof(weft_decode_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
 
-/* The launches of a run. */
-enum { MAIN = 0, MERGE = 1 };
+/* The launches of a run, and the one that prepares runs. */
+enum { MAIN = 0, MERGE = 1, DEAL = 2 };
 
 /* Rows, queries times the heads that share keys, that this is made for, at most. */
 enum { MOST_ROWS = 64 };
@@ -159,7 +159,7 @@ static const weft_decode_variant *variant_of(const weft_cuda_choice *choice) {
     return &variants[i];
 }
 
-/* A sequence of one leaf is one run. */
+/* A sequence of one leaf is one run. Runs of sequences of unlike lengths can be prepared. */
 static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main) {
     const weft_decode_variant *v = variant_of(choice);
     const weft_runs runs = weft_decode_runs(plan, v->rows);
@@ -170,29 +170,35 @@ static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cu
                                      .overlaps = choice->overlaps,
                                      .grid = runs.sequences.count * runs.tiles * v->rows /
                                              weft_decode_merged_rows(&plan->attention, &runs, v->rows)};
+    list[DEAL] = (weft_cuda_choice){.image = "decode_deal",
+                                    .kernel = "decode_deal_runs",
+                                    .threads = 32 * WEFT_DECODE_DEAL_WARPS,
+                                    .grid = 1,
+                                    .prepares = 1};
     *main = MAIN;
-    return plan->attention.kv_seq > WEFT_LEAF ? MERGE + 1 : MERGE;
+    return plan->attention.kv_seq <= WEFT_LEAF ? MERGE : weft_decode_varies(&plan->attention) ? DEAL + 1 : DEAL;
 }
 
 static int64_t heads_in_tile(const weft_plan *plan, const weft_cuda_device *device) {
     return weft_decode_heads_in_tile(&plan->attention, find(&plan->attention, &plan->schedule, device)->rows);
 }
 
-static int64_t parts(const weft_plan *plan, const weft_decode_variant *v) {
+static int64_t most_runs(const weft_plan *plan, const weft_decode_variant *v) {
     const weft_runs runs = weft_decode_runs(plan, v->rows);
-    return weft_run_most(&runs) * v->rows;
+    return weft_run_most(&runs);
 }
 
 static size_t workspace(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;
     const weft_decode_variant *v = variant_of(&c->main->choice);
+    const size_t runs = (size_t)most_runs(plan, v), sums = runs * (size_t)(v->rows * (v->depth + 2)) * sizeof(float);
     const size_t dealt = (size_t)sequences_of(&plan->attention) * sizeof(weft_decode_dealt);
-    return c->pass_count > MERGE ? (size_t)parts(plan, v) * (size_t)(v->depth + 2) * sizeof(float) + dealt : 0;
+    const size_t list = weft_cuda_prepares(plan) ? sizeof(weft_decode_list_head) + runs * sizeof(weft_decode_listed) : 0;
+    return c->pass_count > MERGE ? sums + dealt + list : 0;
 }
 
 static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
                         const weft_counters *counters, void *parameters, weft_message *message) {
-    (void)pass;
     (void)counters;
     (void)message;
     const weft_cuda_plan *c = plan->placed;
@@ -201,9 +207,14 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     weft_decode_params *to = parameters;
     weft_decode_fill(to, plan, data, walk, v->rows, 0);
     to->sums = data->workspace;
-    to->stats = to->sums ? to->sums + parts(plan, v) * v->depth : NULL;
+    const int64_t runs = most_runs(plan, v);
+    to->stats = to->sums ? to->sums + runs * v->rows * v->depth : NULL;
     to->dealt =
-        to->sums && weft_decode_varies(&plan->attention) ? (weft_decode_dealt *)(to->stats + 2 * parts(plan, v)) : NULL;
+        to->sums && weft_decode_varies(&plan->attention) ? (weft_decode_dealt *)(to->stats + 2 * runs * v->rows) : NULL;
+    if (to->dealt && (data->prepared || pass->choice.prepares)) {
+        to->list_head = (weft_decode_list_head *)(to->dealt + sequences_of(&plan->attention));
+        to->list = (weft_decode_listed *)(to->list_head + 1);
+    }
     return WEFT_OK;
 }
 

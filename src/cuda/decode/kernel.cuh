@@ -171,17 +171,28 @@ template <class S> static __device__ __forceinline__ void decode_attention(const
     unsigned char *ring = decode_shared + warp * S::stages * S::stage_bytes;
     const uint32_t ring_at = (uint32_t)__cvta_generic_to_shared(ring);
     float *put = (float *)(decode_shared + S::ring_bytes);
-    /* Where all sequences are alike, all about a run is in the parameters; else the launch before may have written it.
-     * Behind the wait: who comes next may then read what is older than this launch. */
-    const bool early = !S::fresh && p.alike;
+    static __shared__ decode_taken taken[2]; /* of this run and the next, in turn */
+    /* Where all sequences are alike, all about a run is in the parameters; where runs are prepared, the list and the
+     * lengths are older than the launch before. Else that may have written them. Behind the wait: who comes next may then
+     * read what is older than this launch. */
+    const bool early = !S::fresh && (p.alike || p.list);
     if (!early) {
         grid_wait();
         grid_let_next();
     }
     decode_deal<S::alone> deal(p);
     decode_run run;
+    int place = (int)blockIdx.x, turn = 0;
+    bool found;
+    if (p.list) {
+        decode_taken first;
+        decode_read_listed(p, place, first);
+        found = decode_find_taken(p, first, run);
+    } else {
+        found = deal.find(p, place, run);
+    }
 #pragma unroll 1
-    for (int place = (int)blockIdx.x; deal.find(p, place, run); place += (int)gridDim.x) {
+    while (found) {
         const int kv_head = run.tile / p.tiles;
         const weft_sequence s = decode_sequence(p, run.sequence);
         const decode_keys keys = decode_keys_of<S>(p, s, run.sequence, kv_head, run.tile == kv_head * p.tiles);
@@ -225,6 +236,14 @@ template <class S> static __device__ __forceinline__ void decode_attention(const
             }
             cp_async_wait<S::stages - 1>();
             __syncwarp();
+            /* The last leaf takes longer than to ask for the next run. */
+            if (p.list && threadIdx.x == 0 && block >= blocks - WEFT_DECODE_BLOCKS) {
+                if (block == blocks - WEFT_DECODE_BLOCKS) {
+                    place = decode_take_place(p);
+                } else if (block == blocks - 2) {
+                    decode_read_listed(p, place, taken[turn]);
+                }
+            }
             const uint32_t bad = (uint32_t)(wrong >> 16 * stage) & 0xffff;
             decode_block<S>(p, rows, key_of(block), bad, ring_at + stage * S::stage_bytes, sums);
             if (bad) {
@@ -262,6 +281,19 @@ template <class S> static __device__ __forceinline__ void decode_attention(const
         } else {
             decode_leave<S>(p, run.place, row, part, leaf);
         }
+        if (!p.list) {
+            place += (int)gridDim.x;
+            found = deal.find(p, place, run);
+            continue;
+        }
+        if (blocks == 0) { /* nobody has asked */
+            if (threadIdx.x == 0) {
+                decode_read_listed(p, decode_take_place(p), taken[turn]);
+            }
+            __syncthreads();
+        }
+        found = decode_find_taken(p, taken[turn], run);
+        turn ^= 1;
     }
 }
 

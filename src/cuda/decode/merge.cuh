@@ -55,7 +55,13 @@ template <class S> static __device__ __forceinline__ void decode_merge_runs(cons
     const int unit = (int)blockIdx.x * p.merged_rows, rest = unit / S::rows, tiles = (int)p.runs.tiles;
     const int sequence = rest / tiles, tile = rest % tiles;
     grid_let_next(); /* who comes next waits for this launch, which waits for the one before */
-    if (!p.alike) {
+    const auto wait = [&]() {
+        grid_wait();
+        if (p.list && blockIdx.x == 0 && threadIdx.x == 0) {
+            p.list_head->taken = 0; /* for the next run */
+        }
+    };
+    if (!p.alike && !p.list) { /* what the launch before has left */
         grid_wait();
     }
     const weft_decode_dealt dealt = decode_dealt(p, sequence);
@@ -63,12 +69,15 @@ template <class S> static __device__ __forceinline__ void decode_merge_runs(cons
     const bool few = (end - 1) / WEFT_DECODE_EIGHT == begin / WEFT_DECODE_EIGHT;
     const bool alone = few || (p.merged_rows == WEFT_DECODE_MERGE_WARPS && dealt.count <= 2 * WEFT_DECODE_EIGHT);
     int row = unit % S::rows;
-    if (dealt.count == 1 || (few && row % WEFT_DECODE_MERGE_WARPS != 0)) { /* stored, or another CTA's */
-        grid_wait();
+    /* A workspace that was never prepared may say anything. */
+    const bool sound = !p.list || (dealt.place >= 0 && dealt.count > 0 && (uint32_t)begin < 1u << 24 &&
+                                   dealt.place + (int64_t)dealt.count * tiles <= weft_run_most(&p.runs));
+    if (!sound || dealt.count == 1 || (few && row % WEFT_DECODE_MERGE_WARPS != 0)) { /* stored, or another CTA's */
+        wait();
         return;
     }
     const weft_sequence s = p.alike ? p.sequence : weft_sequence_at(&p.runs.sequences, sequence);
-    grid_wait();
+    wait();
     decode_node<count> nodes[WEFT_DECODE_EIGHT];
     const decode_merger<S, count> merger = {p, dealt.place + tile, begin, part, threads, tiles};
     const auto store = [&]() {

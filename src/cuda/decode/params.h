@@ -1,7 +1,8 @@
 /* The decode kernel's parameters and variants: plain C for the host, and CUDA for the kernel.
  *
- * Two launches. `main`: CTAs take runs of keys of a sequence (include/weft/order/runs.h) and leave the sums of each in the
- * workspace, or the output where a sequence is one run. `merge`: the others' outputs. */
+ * Two launches of a run. `main`: CTAs take runs of keys of a sequence (include/weft/order/runs.h) and leave the sums of
+ * each in the workspace, or the output where a sequence is one run. `merge`: the others' outputs. weft_plan_prepare() is
+ * one more, `deal`: it makes a list of all runs, and `main` then takes runs from there. */
 #ifndef WEFT_CUDA_DECODE_PARAMS_H
 #define WEFT_CUDA_DECODE_PARAMS_H
 
@@ -15,7 +16,8 @@ enum {
     WEFT_DECODE_KEYS = WEFT_LEAF / WEFT_DECODE_WARPS, /* of a leaf that a warp has */
     WEFT_DECODE_BLOCK = 16,                           /* keys that a warp loads and multiplies at a time */
     WEFT_DECODE_BLOCKS = WEFT_DECODE_KEYS / WEFT_DECODE_BLOCK,
-    WEFT_DECODE_MERGE_WARPS = 8
+    WEFT_DECODE_MERGE_WARPS = 8,
+    WEFT_DECODE_DEAL_WARPS = 16
 };
 
 /* The runs of a sequence, for the launch that merges: where the first is among those of all, for the first tile, how many
@@ -23,6 +25,22 @@ enum {
 typedef struct weft_decode_dealt {
     int32_t place, count, first, unused;
 } weft_decode_dealt;
+
+/* A run of the list that weft_plan_prepare() makes: longest runs first. */
+typedef struct weft_decode_listed {
+    int32_t place; /* of its node, among those of all runs */
+    int32_t sequence, tile;
+    int32_t count;      /* runs of the sequence */
+    int32_t begin, end; /* leaves */
+    int32_t unused[2];
+} weft_decode_listed;
+
+/* How many runs the list has, and how many of them workers have taken beside the first of each: 0 before every launch. */
+typedef struct weft_decode_list_head {
+    int32_t count;
+    uint32_t taken;
+    int32_t unused[2];
+} weft_decode_list_head;
 
 /* Passed by value. Pointers are to device memory, aligned to 16 bytes; strides are in elements, multiples of 8. */
 typedef struct weft_decode_params {
@@ -62,6 +80,9 @@ typedef struct weft_decode_params {
     float *sums;
     float *stats;
     weft_decode_dealt *dealt; /* of each sequence; null: they are alike, or nothing is to be merged */
+    /* Where runs are prepared; null: every CTA finds its own. */
+    weft_decode_list_head *list_head;
+    weft_decode_listed *list;
 } weft_decode_params;
 
 /* What is compiled: a row of variants.def. */

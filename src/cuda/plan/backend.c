@@ -9,7 +9,7 @@ static const char *kernel(const weft_plan *plan) {
 
 static const char *launch(const weft_plan *plan, size_t index) {
     const weft_cuda_plan *c = plan->placed;
-    return index < (size_t)c->pass_count ? c->passes[index].choice.kernel : NULL;
+    return index < (size_t)c->pass_count && !c->passes[index].choice.prepares ? c->passes[index].choice.kernel : NULL;
 }
 
 static size_t workspace(const weft_plan *plan) {
@@ -60,5 +60,6 @@ const weft_backend weft_backend_cuda = {
     .knows = weft_cuda_knows,
     .run = run,
     .enqueue = weft_cuda_enqueue,
+    .prepare = weft_cuda_prepare,
     .check = check,
 };

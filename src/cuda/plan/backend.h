@@ -20,9 +20,10 @@ typedef struct weft_cuda_choice {
     int32_t ctas;          /* that share an SM, as it was compiled; 0: only the driver knows */
     int32_t operation;     /* 0: its tiles are the plan's; else as this weft_operation lays them out */
     int64_t grid;          /* above 0: it has no tiles, but so many CTAs */
+    int32_t prepares;      /* 1: it is no launch of a run, but of weft_plan_prepare() */
 } weft_cuda_choice;
 
-/* A launch of a run. Most plans have one. */
+/* A launch of a run, or of what prepares runs. Most plans have one. */
 typedef struct weft_cuda_pass {
     weft_cuda_choice choice;
     void *function;
@@ -62,8 +63,8 @@ typedef struct weft_cuda_family {
     void (*complete)(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                      weft_schedule *schedule);
 
-    /* The launches of a run in their order, of which *main takes the plan's tiles, as chosen. Returns how many, at most
-     * WEFT_CUDA_MAX_PASSES. Null: only that one. */
+    /* The launches of a run in their order, of which *main takes the plan's tiles, as chosen, and behind them those that
+     * prepare runs. Returns how many, at most WEFT_CUDA_MAX_PASSES. Null: only that one. */
     int (*passes)(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main);
 
     /* Bytes of device memory in which the launches of a run leave something for each other; or null: none. */
@@ -203,9 +204,12 @@ int64_t weft_cuda_clusters(const weft_cuda_plan *c, int64_t ctas);
 weft_status weft_cuda_place_lengths(weft_plan *plan, weft_message *message);
 weft_walk weft_cuda_walk_with(const weft_plan *plan, const weft_cuda_pass *pass, const void *data);
 
-/* Launches the plan's kernels on a stream; `data` as for weft_cuda_family.fill. The plan's context is current. Allocates
- * nothing and waits for nothing. */
-weft_status weft_cuda_launch(const weft_plan *plan, const void *data, void *stream, weft_message *message);
+/* Launches the plan's kernels on a stream, those of a run or those that prepare runs; `data` as for weft_cuda_family.fill.
+ * The plan's context is current. Allocates nothing and waits for nothing. */
+weft_status weft_cuda_launch(const weft_plan *plan, const void *data, int prepares, void *stream, weft_message *message);
+
+/* Whether weft_plan_prepare() does something for the plan. */
+int weft_cuda_prepares(const weft_plan *plan);
 
 /* Whether the kernel can follow a pointer: it is in memory that the plan's GPU can reach, and aligned as the kernel needs
  * it. The plan's context is current. */
@@ -218,5 +222,6 @@ weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *mes
 weft_status weft_cuda_place(weft_plan *plan, weft_message *message);
 void weft_cuda_close(weft_plan *plan);
 weft_status weft_cuda_enqueue(const weft_plan *plan, const void *data, void *stream, weft_message *message);
+weft_status weft_cuda_prepare(const weft_plan *plan, const void *data, void *stream, weft_message *message);
 
 #endif

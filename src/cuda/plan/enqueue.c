@@ -18,20 +18,26 @@ static weft_status check_pointers(const weft_plan *plan, const void *data, weft_
     return status;
 }
 
-weft_status weft_cuda_enqueue(const weft_plan *plan, const void *data, void *stream, weft_message *message) {
+static weft_status check_and_launch(const weft_plan *plan, const void *data, int prepares, void *stream,
+                                    weft_message *message) {
     const weft_cuda_plan *c = plan->placed;
     int pushed;
-    weft_status status = weft_cuda_fault_take(plan, "in an earlier run ", message);
-    if (status) {
-        return status;
-    }
-    status = weft_cuda_enter(c->driver, c->context, &pushed, message);
+    weft_status status = weft_cuda_enter(c->driver, c->context, &pushed, message);
     if (status) {
         return status;
     }
     if ((status = check_pointers(plan, data, message)) == WEFT_OK) {
-        status = weft_cuda_launch(plan, data, stream, message);
+        status = weft_cuda_launch(plan, data, prepares, stream, message);
     }
     weft_cuda_leave(c->driver, pushed);
     return status;
+}
+
+weft_status weft_cuda_enqueue(const weft_plan *plan, const void *data, void *stream, weft_message *message) {
+    const weft_status status = weft_cuda_fault_take(plan, "in an earlier run ", message);
+    return status ? status : check_and_launch(plan, data, 0, stream, message);
+}
+
+weft_status weft_cuda_prepare(const weft_plan *plan, const void *data, void *stream, weft_message *message) {
+    return weft_cuda_prepares(plan) ? check_and_launch(plan, data, 1, stream, message) : WEFT_OK;
 }

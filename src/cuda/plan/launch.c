@@ -49,18 +49,41 @@ static weft_status launch_pass(const weft_plan *plan, const weft_cuda_pass *pass
     return result ? weft_cuda_fail(c->driver, result, "the kernel cannot be launched", message) : WEFT_OK;
 }
 
-weft_status weft_cuda_launch(const weft_plan *plan, const void *data, void *stream, weft_message *message) {
+int weft_cuda_prepares(const weft_plan *plan) {
+    const weft_cuda_plan *c = plan->placed;
+    return c->passes[c->pass_count - 1].choice.prepares;
+}
+
+/* What prepares runs leaves it in a workspace that is the caller's: the plan's own may serve other runs in between. */
+static weft_status check_prepared(const weft_plan *plan, const weft_data *data, int prepares, weft_message *message) {
+    const weft_operation_row *row = plan->operation;
+    const void *workspace;
+    int32_t prepared = 0;
+    if (!weft_cuda_prepares(plan)) {
+        return WEFT_OK;
+    }
+    memcpy(&workspace, (const char *)data + row->workspace, sizeof workspace);
+    memcpy(&prepared, (const char *)data + row->prepared, sizeof prepared);
+    return workspace || !(prepares || prepared)
+               ? WEFT_OK
+               : weft_fail(message, WEFT_INVALID, "workspace is null: runs are prepared in a workspace that they bring");
+}
+
+weft_status weft_cuda_launch(const weft_plan *plan, const void *data, int prepares, void *stream, weft_message *message) {
     weft_cuda_plan *c = plan->placed;
     weft_counters counters = {0};
     weft_data with = {.room = {NULL}}; /* the data, with a workspace */
     int taken = 0;
     memcpy(&with, data, plan->operation->info.data_size);
-    weft_status status = weft_cuda_workspace_take(plan, &with, stream, &taken, message);
+    weft_status status = check_prepared(plan, &with, prepares, message);
+    status = status ? status : weft_cuda_workspace_take(plan, &with, stream, &taken, message);
     if (status == WEFT_OK && c->tickets) {
         status = weft_tickets_take(c->tickets, stream, c->family->leaves_zero, c->paces, &counters, message);
     }
     for (int i = 0; i < c->pass_count && status == WEFT_OK; i++) {
-        status = launch_pass(plan, &c->passes[i], &with, &counters, stream, message);
+        if (c->passes[i].choice.prepares == prepares) {
+            status = launch_pass(plan, &c->passes[i], &with, &counters, stream, message);
+        }
     }
     const weft_cu_result result = taken ? weft_cuda_workspace_give_back(c, stream) : 0;
     return status || !result ? status

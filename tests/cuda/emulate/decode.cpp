@@ -10,6 +10,7 @@ extern "C" {
     void symbol##_append(weft_decode_params p);                                                                            \
     void symbol##_merge(weft_decode_params p);
 #include "cuda/decode/variants.def"
+void decode_deal_runs(weft_decode_params p);
 }
 
 /* Copies that nobody waited for end with their CTA. */
@@ -26,6 +27,9 @@ template <void (*ENTRY)(weft_decode_params)> static int run(unsigned grid, unsig
 }
 
 int fake_run_decode(const char *kernel, unsigned grid, const void *parameters) {
+    if (strcmp(kernel, "decode_deal_runs") == 0) {
+        return run<decode_deal_runs>(grid, WEFT_DECODE_DEAL_WARPS, parameters);
+    }
 #define WEFT_DECODE(symbol, ...)                                                                                           \
     if (strcmp(kernel, #symbol "_main") == 0) {                                                                            \
         return run<symbol##_main>(grid, WEFT_DECODE_WARPS, parameters);                                                    \
