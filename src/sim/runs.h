@@ -9,8 +9,10 @@
 typedef struct weft_sim_runs {
     weft_runs of;
     int32_t level;
+    int32_t alike;   /* 1: sequences are, and whole runs are taken first */
     int64_t count;   /* of all runs; 0: a worker takes whole tiles */
     int64_t *before; /* (sequences + 1) runs of the sequences before each */
+    int64_t *first;  /* likewise, those that are taken before all others */
 } weft_sim_runs;
 
 /* A run: its number, its tile's steps, and the sectors that it writes. */
@@ -24,8 +26,8 @@ typedef struct weft_sim_share {
 weft_status weft_sim_runs_make(weft_sim_runs *runs, const weft_plan *plan, weft_message *message);
 void weft_sim_runs_release(weft_sim_runs *runs);
 
-/* Run `number`: a visit of some steps of a tile. */
-weft_sim_share weft_sim_runs_visit(const weft_sim_runs *runs, const weft_plan *plan, int64_t number, weft_visit *visit);
+/* The run at a place of their order: a visit of some steps of a tile. */
+weft_sim_share weft_sim_runs_visit(const weft_sim_runs *runs, const weft_plan *plan, int64_t place, weft_visit *visit);
 
 /* Sectors of all shares. */
 uint64_t weft_sim_runs_sectors(const weft_sim_runs *runs, const weft_plan *plan);

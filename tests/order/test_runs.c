@@ -72,6 +72,29 @@ static void leaves_have_what_is_seen(void **state) {
     }
 }
 
+/* Whole runs come first, and every run once. */
+static void order_of_runs(void **state) {
+    (void)state;
+    uint64_t random = random_seed(68);
+    for (int round = 0; random_round(&random, &round, 3000); round++) {
+        const int64_t begin = random_between(&random, 0, 300), end = random_between(&random, begin, 400);
+        const weft_rows leaves = {begin, end};
+        const int32_t level = (int32_t)random_between(&random, 0, 8);
+        const int64_t count = weft_run_count(leaves, level), whole = weft_run_whole(leaves, level),
+                      size = INT64_C(1) << level;
+        int64_t seen = 0, met[402] = {0};
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t number = weft_run_number(leaves, level, count, whole, i),
+                          node = ((begin >> level) + number) * size;
+            assert_true(number >= 0 && number < count && !met[number]++);
+            const int64_t mine = weft_smaller(end, node + size) - weft_larger(begin, node);
+            assert_true(begin == end ? mine <= 0 : (mine == size) == (i < whole));
+            seen += weft_larger(mine, 0);
+        }
+        assert_int_equal(seen, end - begin);
+    }
+}
+
 static void levels(void **state) {
     (void)state;
     uint64_t random = random_seed(62);
@@ -100,6 +123,43 @@ static void levels(void **state) {
     }
 }
 
+/* As long as runs of a level take if they are dealt out whole ones first, in eighths of a leaf. */
+static int64_t dealt(const weft_runs *runs, weft_rows leaves, int32_t level) {
+    const int64_t workers = (int64_t)runs->by_workers.value, lines = runs->sequences.count * runs->tiles;
+    const int64_t count = weft_run_count(leaves, level), whole = weft_run_whole(leaves, level);
+    int64_t *ends = calloc((size_t)workers, sizeof *ends), at = 0, last = 0;
+    assert_non_null(ends);
+    for (int others = 0; others < 2; others++) {
+        for (int64_t i = 0; i < lines * (others ? count - whole : whole); i++, at++) {
+            const int64_t place = others ? whole + i % (count - whole) : 0;
+            const int64_t node = (leaves.begin >> level) + weft_run_number(leaves, level, count, whole, place);
+            const int64_t run = weft_smaller(leaves.end, (node + 1) << level) - weft_larger(leaves.begin, node << level);
+            ends[at % workers] += 8 * run + WEFT_RUN_START;
+            last = weft_larger(last, ends[at % workers]);
+        }
+    }
+    free(ends);
+    return last;
+}
+
+/* Where all sequences are alike: no level is better by more than the shorter runs may differ. */
+static void levels_alike(void **state) {
+    (void)state;
+    uint64_t random = random_seed(69);
+    for (int round = 0; random_round(&random, &round, 300); round++) {
+        const weft_runs runs = {.sequences = {.count = random_between(&random, 1, MOST), .keys = 400 * WEFT_LEAF},
+                                .tiles = random_between(&random, 1, 8),
+                                .by_workers = weft_divisor_make((uint64_t)random_between(&random, 1, 300))};
+        const weft_rows leaves = {0, random_between(&random, 1, 400)}; /* then the others are alike, too */
+        const int32_t level = weft_run_level_alike(&runs, leaves);
+        const int64_t mine = dealt(&runs, leaves, level), lines = runs.sequences.count * runs.tiles;
+        assert_true(weft_run_count(leaves, level) * lines <= weft_run_most(&runs));
+        for (int32_t i = 0; i < WEFT_RUN_LEVELS; i++) {
+            assert_true(weft_run_count(leaves, i) * lines > weft_run_most(&runs) || dealt(&runs, leaves, i) >= mine);
+        }
+    }
+}
+
 /* The level that a sequence's own leaves decide on: no more runs than there is room for, whatever key they begin with, and
  * never shorter ones of a longer sequence. */
 static void levels_alone(void **state) {
@@ -123,7 +183,9 @@ static void levels_alone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(leaves_have_what_is_seen),
+        cmocka_unit_test(order_of_runs),
         cmocka_unit_test(levels),
+        cmocka_unit_test(levels_alike),
         cmocka_unit_test(levels_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,9 @@
  *
  * Workers take runs: nodes of one level, the same for all sequences, that which lets them end first. Another launch merges
  * what is above. Runs are numbered sequence by sequence, in each by their keys, and for the same keys kv head
- * by kv head and tile of rows by tile: whoever reads the same keys does so at about the same time.
+ * by kv head and tile of rows by tile: whoever reads the same keys does so at about the same time. They are taken in that
+ * order; where all sequences are alike, whole ones before all others, so that workers who have one whole run less have
+ * shorter ones instead.
  */
 #ifndef WEFT_ORDER_RUNS_H
 #define WEFT_ORDER_RUNS_H
@@ -47,6 +49,18 @@ WEFT_INLINE weft_rows weft_run_leaves(const weft_runs *runs, int64_t number) {
 /** How many runs of a level those leaves are; a sequence that sees nothing has one, for its zeros. */
 WEFT_INLINE int64_t weft_run_count(weft_rows leaves, int32_t level) {
     return leaves.begin < leaves.end ? ((leaves.end - 1) >> level) - (leaves.begin >> level) + 1 : 1;
+}
+
+/** How many of these have all leaves of a node. */
+WEFT_INLINE int64_t weft_run_whole(weft_rows leaves, int32_t level) {
+    const int64_t first = (leaves.begin + ((int64_t)1 << level) - 1) >> level;
+    return weft_larger((leaves.end >> level) - first, 0);
+}
+
+/** Which of a sequence's `count` runs comes at a place of their order, whole ones first. */
+WEFT_INLINE int64_t weft_run_number(weft_rows leaves, int32_t level, int64_t count, int64_t whole, int64_t place) {
+    const int64_t has_first = (leaves.begin & (((int64_t)1 << level) - 1)) != 0; /* a shorter one */
+    return place < whole ? place + has_first : place == whole && has_first ? 0 : count - 1;
 }
 
 /** The level of a sequence's runs where its own leaves decide: about as many runs as a run has leaves, so that a longer
@@ -94,6 +108,27 @@ WEFT_INLINE int32_t weft_run_level(const weft_runs *runs, int64_t leaves, int64_
     for (int32_t level = WEFT_RUN_LEVELS - 1; level >= 0; level--) { /* of equals the higher one: there is less to merge */
         const int64_t time = weft_run_time(runs, leaves, counts[level], longest, level);
         if (counts[level] <= most && (least < 0 || time < least)) {
+            least = time;
+            best = level;
+        }
+    }
+    return best;
+}
+
+/** The level to take where all sequences have the same leaves. Whole runs are dealt in rounds. The others fill up the last
+ * of these, and if they are more, they take rounds of their own. */
+WEFT_INLINE int32_t weft_run_level_alike(const weft_runs *runs, weft_rows leaves) {
+    const int64_t lines = runs->sequences.count * runs->tiles, workers = (int64_t)runs->by_workers.value;
+    int64_t least = -1;
+    int32_t best = WEFT_RUN_LEVELS - 1;
+    for (int32_t level = WEFT_RUN_LEVELS - 1; level >= 0; level--) {
+        const int64_t count = weft_run_count(leaves, level), whole = weft_run_whole(leaves, level), others = count - whole;
+        const int64_t rest = leaves.end - leaves.begin - (whole << level); /* leaves of the others */
+        const int64_t rounds = (lines * whole + workers - 1) / workers;
+        const int64_t more = weft_larger(lines * others - (rounds * workers - lines * whole) + workers - 1, 0) / workers;
+        const int64_t part = others > 0 ? 8 * rest / others + WEFT_RUN_START : 0;
+        const int64_t time = weft_larger(rounds * ((INT64_C(8) << level) + WEFT_RUN_START) + more * part, part);
+        if (lines * count <= weft_run_most(runs) && (least < 0 || time < least)) {
             least = time;
             best = level;
         }

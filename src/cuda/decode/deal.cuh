@@ -24,9 +24,17 @@ static __device__ __forceinline__ int decode_sum(int number) {
     return number;
 }
 
+/* Whether sequences are alike, as the host knows them: what is not asked for is not compiled, and a launch need not fetch
+ * it. */
+enum decode_alike { DECODE_UNLIKE, DECODE_ALIKE, DECODE_EITHER };
+
+template <decode_alike KIND> static __device__ __forceinline__ bool decode_is_alike(const weft_decode_params &p) {
+    return KIND == DECODE_ALIKE || (KIND == DECODE_EITHER && p.alike);
+}
+
 /* ALONE: 0, or rows of a tile where a sequence stands alone: the level of its runs is its own, by weft_run_level_alone(),
  * and it has as many tiles as its queries take. */
-template <int ALONE> struct decode_deal {
+template <int ALONE, decode_alike KIND = DECODE_EITHER> struct decode_deal {
     int level;
     int base;       /* sequences base .. base + 31 are looked at */
     int before;     /* runs of those before them, in all tiles */
@@ -61,7 +69,7 @@ template <int ALONE> struct decode_deal {
     }
 
     __device__ __forceinline__ explicit decode_deal(const weft_decode_params &p) : level(p.level), base(0), before(0) {
-        if (p.alike || p.list) {
+        if (decode_is_alike<KIND>(p) || p.list) {
             return;
         }
         if (ALONE) {
@@ -105,15 +113,26 @@ template <int ALONE> struct decode_deal {
         run.end = min(to, (run.first + number + 1) << of);
     }
 
+    /* Whole runs first: see include/weft/order/runs.h. */
+    __device__ __forceinline__ bool find_alike(const weft_decode_params &p, int at, decode_run &run) {
+        const int tiles = (int)p.runs.tiles, count = p.runs_each, all_whole = p.whole * tiles * (int)p.runs.sequences.count;
+        const bool is_whole = at < all_whole;
+        const weft_divisor &by = is_whole ? p.by_whole : p.by_others;
+        at -= is_whole ? 0 : all_whole;
+        const int sequence = (int)weft_divide(at, &by), within = at - sequence * (int)by.value;
+        const int of = (int)weft_divide(within, &p.by_tiles), tile = within - of * tiles;
+        const weft_rows leaves = {p.first, p.first + p.leaves};
+        const int number = (int)weft_run_number(leaves, level, count, p.whole, is_whole ? of : p.whole + of);
+        set(run, (sequence * count + number) * tiles + tile, sequence, tile, tiles, number, count, p.first,
+            p.first + p.leaves);
+        return sequence < p.runs.sequences.count && (is_whole || count > p.whole);
+    }
+
     /* The run of a place, or false when there is none. Places may only grow from call to call. */
     __device__ __forceinline__ bool find(const weft_decode_params &p, int place, decode_run &run) {
         int tiles = (int)p.runs.tiles;
-        if (p.alike) {
-            const int sequence = (int)weft_divide(place, &p.by_runs), within = place - sequence * (int)p.by_runs.value;
-            const int number = (int)weft_divide(within, &p.by_tiles);
-            set(run, place, sequence, within - number * tiles, tiles, number, (int)p.by_runs.value / tiles, p.first,
-                p.first + p.leaves);
-            return sequence < p.runs.sequences.count;
+        if (decode_is_alike<KIND>(p)) {
+            return find_alike(p, place, run);
         }
         for (;;) {
             const int lane = (int)(threadIdx.x % 32);
@@ -201,9 +220,8 @@ static __device__ __forceinline__ void decode_tell_dealt(const weft_decode_param
 static __device__ __forceinline__ weft_decode_dealt decode_dealt(const weft_decode_params &p, int sequence) {
     weft_decode_dealt dealt;
     if (p.alike) {
-        const int of = (int)p.by_runs.value;
-        dealt.place = sequence * of;
-        dealt.count = of / (int)p.runs.tiles;
+        dealt.place = sequence * p.runs_each * (int)p.runs.tiles;
+        dealt.count = p.runs_each;
         dealt.first = p.first >> p.level;
     } else {
         *(uint4 *)&dealt = *(const uint4 *)(p.dealt + sequence);

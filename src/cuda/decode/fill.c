@@ -113,12 +113,10 @@ void weft_decode_fill(weft_decode_params *to, const weft_plan *plan, const weft_
         to->seen = weft_band_seen(&to->runs.band, &to->sequence, 0);
         to->first = (int32_t)leaves.begin;
         to->leaves = (int32_t)(leaves.end - leaves.begin);
-        int32_t counts[WEFT_RUN_LEVELS];
-        for (int32_t i = 0; i < WEFT_RUN_LEVELS; i++) {
-            counts[i] = (int32_t)(p->batch * to->runs.tiles * weft_run_count(leaves, i));
-        }
-        to->level = alone ? weft_run_level_alone(to->leaves)
-                          : weft_run_level(&to->runs, p->batch * to->leaves * to->runs.tiles, to->leaves, counts);
-        to->by_runs = weft_divisor_make((uint64_t)(weft_run_count(leaves, to->level) * to->runs.tiles));
+        to->level = alone ? weft_run_level_alone(to->leaves) : weft_run_level_alike(&to->runs, leaves);
+        to->runs_each = (int32_t)weft_run_count(leaves, to->level);
+        to->whole = (int32_t)weft_run_whole(leaves, to->level);
+        to->by_whole = weft_divisor_make((uint64_t)weft_larger(to->whole * to->runs.tiles, 1));
+        to->by_others = weft_divisor_make((uint64_t)weft_larger((to->runs_each - to->whole) * to->runs.tiles, 1));
     }
 }

@@ -12,14 +12,15 @@
 /* What the lanes' rows see. */
 template <class S>
 static __device__ __forceinline__ void decode_see(const weft_decode_params &p, const decode_run &run,
-                                                  const weft_sequence &s, const decode_keys &keys, decode_rows<S> &rows) {
+                                                  const weft_sequence &s, const decode_keys &keys, bool is_alike,
+                                                  decode_rows<S> &rows) {
     const int lane = (int)(threadIdx.x % 32), kv_head = run.tile / p.tiles, tile = run.tile - kv_head * p.tiles;
     const int count = (int)(s.rows.end - s.rows.begin) * p.group;
     rows.from = 0;
     rows.to = INT32_MAX;
     weft_rows seen = {s.columns.end, s.columns.end};
     if (p.most == 1) { /* all rows see the same */
-        seen = p.alike ? p.seen : weft_band_seen(&p.runs.band, &s, s.rows.begin);
+        seen = is_alike ? p.seen : weft_band_seen(&p.runs.band, &s, s.rows.begin);
     }
 #pragma unroll
     for (int i = 0; i < 2 * S::sides; i++) {
@@ -161,40 +162,39 @@ static __device__ __forceinline__ void decode_tell(const weft_decode_params &p, 
     }
 }
 
-static __device__ __forceinline__ weft_sequence decode_sequence(const weft_decode_params &p, int number) {
-    return p.alike ? p.sequence : weft_sequence_at(&p.runs.sequences, number);
-}
-
-template <class S> static __device__ __forceinline__ void decode_attention(const weft_decode_params &p) {
+/* Runs, one after the other, until there are no more. */
+template <class S, decode_alike KIND> static __device__ __forceinline__ void decode_take_runs(const weft_decode_params &p) {
     extern __shared__ __align__(128) unsigned char decode_shared[];
     const int warp = (int)threadIdx.x / 32;
     unsigned char *ring = decode_shared + warp * S::stages * S::stage_bytes;
     const uint32_t ring_at = (uint32_t)__cvta_generic_to_shared(ring);
     float *put = (float *)(decode_shared + S::ring_bytes);
     static __shared__ decode_taken taken[2]; /* of this run and the next, in turn */
+    const bool is_alike = decode_is_alike<KIND>(p), listed = KIND != DECODE_ALIKE && p.list;
     /* Where all sequences are alike, all about a run is in the parameters; where runs are prepared, the list and the
      * lengths are older than the launch before. Else that may have written them. Behind the wait: who comes next may then
      * read what is older than this launch. */
-    const bool early = !S::fresh && (p.alike || p.list);
+    const bool early = !S::fresh && (is_alike || listed);
     if (!early) {
         grid_wait();
         grid_let_next();
     }
-    decode_deal<S::alone> deal(p);
+    decode_deal<S::alone, KIND> deal(p);
     decode_run run;
-    int place = (int)blockIdx.x, turn = 0;
-    bool found;
-    if (p.list) {
-        decode_taken first;
-        decode_read_listed(p, place, first);
-        found = decode_find_taken(p, first, run);
-    } else {
-        found = deal.find(p, place, run);
+    int turn = 0;
+    if (listed) {
+        if (threadIdx.x == 0) {
+            decode_read_listed(p, (int)blockIdx.x, taken[1]);
+        }
+        __syncthreads();
     }
 #pragma unroll 1
-    while (found) {
+    for (int place = (int)blockIdx.x;; place += (int)gridDim.x) {
+        if (!(listed ? decode_find_taken(p, taken[turn ^ 1], run) : deal.find(p, place, run))) {
+            break;
+        }
         const int kv_head = run.tile / p.tiles;
-        const weft_sequence s = decode_sequence(p, run.sequence);
+        const weft_sequence s = is_alike ? p.sequence : weft_sequence_at(&p.runs.sequences, run.sequence);
         const decode_keys keys = decode_keys_of<S>(p, s, run.sequence, kv_head, run.tile == kv_head * p.tiles);
         weft_length_tell(&p.pages, &p.runs.sequences, run.sequence);
         decode_tell_dealt(p, run);
@@ -223,7 +223,7 @@ template <class S> static __device__ __forceinline__ void decode_attention(const
         decode_where next = decode_find(p, keys, key_of(S::stages)); /* looked up before it is needed */
         decode_rows<S> rows;
         decode_queries<S>(p, run, s, keys, rows.q);
-        decode_see<S>(p, run, s, keys, rows);
+        decode_see<S>(p, run, s, keys, is_alike, rows);
         decode_sums<S> sums;
         decode_node<S::columns> leaf, low[S::low_levels + 1],
             high[28]; /* what waits: in registers, and in the thread's memory */
@@ -237,7 +237,7 @@ template <class S> static __device__ __forceinline__ void decode_attention(const
             cp_async_wait<S::stages - 1>();
             __syncwarp();
             /* The last leaf takes longer than to ask for the next run. */
-            if (p.list && threadIdx.x == 0 && block >= blocks - WEFT_DECODE_BLOCKS) {
+            if (listed && threadIdx.x == 0 && block >= blocks - WEFT_DECODE_BLOCKS) {
                 if (block == blocks - WEFT_DECODE_BLOCKS) {
                     place = decode_take_place(p);
                 } else if (block == blocks - 2) {
@@ -281,19 +281,23 @@ template <class S> static __device__ __forceinline__ void decode_attention(const
         } else {
             decode_leave<S>(p, run.place, row, part, leaf);
         }
-        if (!p.list) {
-            place += (int)gridDim.x;
-            found = deal.find(p, place, run);
-            continue;
-        }
-        if (blocks == 0) { /* nobody has asked */
+        if (listed && blocks == 0) { /* nobody has asked */
             if (threadIdx.x == 0) {
                 decode_read_listed(p, decode_take_place(p), taken[turn]);
             }
             __syncthreads();
         }
-        found = decode_find_taken(p, taken[turn], run);
         turn ^= 1;
+    }
+}
+
+template <class S> static __device__ __forceinline__ void decode_attention(const weft_decode_params &p) {
+    if (S::fresh) {
+        decode_take_runs<S, DECODE_EITHER>(p);
+    } else if (p.alike) {
+        decode_take_runs<S, DECODE_ALIKE>(p);
+    } else {
+        decode_take_runs<S, DECODE_UNLIKE>(p);
     }
 }
 

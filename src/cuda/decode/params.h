@@ -66,8 +66,11 @@ typedef struct weft_decode_params {
     weft_rows seen;        /* by its first query */
     int32_t first, leaves; /* from `first` on */
     int32_t level;
-    int32_t merged_rows;            /* that a CTA of `merge` has */
-    weft_divisor by_tiles, by_runs; /* runs.tiles; runs of a sequence in all tiles, where all are alike */
+    int32_t merged_rows;   /* that a CTA of `merge` has */
+    weft_divisor by_tiles; /* runs.tiles */
+    /* Where all sequences are alike: runs of each, those that are whole, and of these and the others in all tiles. */
+    int32_t runs_each, whole;
+    weft_divisor by_whole, by_others;
     /* New keys; null: none. */
     const void *k_new, *v_new;
     weft_strides k_new_strides, v_new_strides;

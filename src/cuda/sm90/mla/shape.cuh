@@ -48,7 +48,7 @@ static __device__ __forceinline__ uint32_t mla_parity(uint32_t block) {
  * them, could be more. */
 static __device__ __forceinline__ bool mla_find(const weft_mla_params &p, decode_deal<WEFT_MLA_ROWS> &deal, int place,
                                                 decode_run &run) {
-    return place < p.places && deal.find(p.all, place, run);
+    return deal.find(p.all, place, run) && run.place < p.places;
 }
 
 /* What a tile of a run sees. Keys are counted from the sequence's first. */
