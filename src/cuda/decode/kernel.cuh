@@ -172,9 +172,9 @@ template <class S> static __device__ __forceinline__ void decode_attention(const
     const uint32_t ring_at = (uint32_t)__cvta_generic_to_shared(ring);
     float *put = (float *)(decode_shared + S::ring_bytes);
     static __shared__ decode_taken taken[2]; /* of this run and the next, in turn */
-    /* Where all sequences are alike, all about a run is in the parameters; where runs are prepared, the list and the
-     * lengths are older than the launch before. Else that may have written them. Behind the wait: who comes next may then
-     * read what is older than this launch. */
+    /* Where all sequences are alike, all about a run is in the parameters. Where runs are prepared, lengths are older than
+     * the launch before, which is over if it made the list. Else it may have written them.
+     * Behind the wait: who comes next may then read what is older than this launch. */
     const bool early = !S::fresh && (p.alike || p.list);
     if (!early) {
         grid_wait();
