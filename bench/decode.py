@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Decode on a GPU: one query a sequence over long caches, weft beside cuDNN and, if it is importable, FlashAttention-3.
 
-    decode.py --library libweft.so [--draw SEED] [--csv FILE] [--only known,drawn,paged,unlike]
+    decode.py --library libweft.so [--draw SEED] [--csv FILE] [--only known,drawn,paged,unlike] [--layers N]
 
 bf16. A captured graph has several calls over tensors of more than 300 MB together, so that no K and V are in the L2; graphs are replayed in
 turns, in random order, and medians count. Rates are of K and V, read once. FlashAttention-3 is the module fa3v: Decode(q, k, v, lengths,
@@ -107,8 +107,9 @@ class Bench:
             makers["fa3"] = lambda i: self.fa3v.Decode(q, k, v, lengths, **(fa3 or {}))
         self.add("paged", f"page {page}" if page else "lengths", 4 * batch * keys * kv * dim, replayed(makers, 1, self.seconds))
 
-    def unlike(self, seed, count=32, page=64, heads=64, kv=8, dim=128):
-        torch, rng = self.torch, random.Random(seed)
+    def unlike(self, seed, layers, count=32, page=64, heads=64, kv=8, dim=128):
+        """A graph has the calls of so many layers; those of `prepared` deal out the keys once."""
+        torch, rng, shared = self.torch, random.Random(seed), self.weft.Prepared()
         keys = [round(65536 ** rng.random()) for _ in range(count)]
         pages = [-(-n // page) for n in keys]
         numbers, table = torch.randperm(sum(pages)).int().split(pages), torch.zeros(count, max(pages), dtype=torch.int32)
@@ -116,10 +117,13 @@ class Bench:
             table[i, : len(mine)] = mine
         table, lengths = table.cuda(), torch.tensor(keys, dtype=torch.int32, device="cuda")
         q, k, v = self.tensors(count, 1, heads, dim), self.tensors(sum(pages), page, kv, dim), self.tensors(sum(pages), page, kv, dim)
-        makers = {"weft": lambda i: lambda: self.weft.attention(q, k, v, block_table=table, kv_used=lengths)}
+        more = {"block_table": table, "kv_used": lengths}
+        makers = {"weft": lambda i: lambda: self.weft.attention(q, k, v, **more),
+                  "prepared": lambda i: lambda: self.weft.attention(q, k, v, prepared=shared, **more)}  # fmt: skip
+        assert torch.equal(makers["weft"](0)(), makers["prepared"](0)())  # to the bit
         if self.fa3v:
             makers["fa3"] = lambda i: self.fa3v.Decode(q, k, v, lengths, page_table=table)
-        self.add("unlike", f"{count} of 1 to 64K, {sum(keys)}", 4 * sum(keys) * kv * dim, replayed(makers, 1, self.seconds))
+        self.add("unlike", f"{count} of 1 to 64K, {sum(keys)}", 4 * sum(keys) * kv * dim, replayed(makers, layers, self.seconds))
 
 
 def main():
@@ -128,6 +132,7 @@ def main():
     parser.add_argument("--draw", type=int, default=1, help="seed of what is drawn")
     parser.add_argument("--only", default="known,drawn,paged,unlike")
     parser.add_argument("--seconds", type=float, default=0.5, help="for each row")
+    parser.add_argument("--layers", type=int, default=1, help="calls in a graph for unlike lengths")
     parser.add_argument("--csv")
     args = parser.parse_args()
     bench, only = Bench(timing.import_weft(args.library), args.seconds), args.only.split(",")
@@ -137,9 +142,9 @@ def main():
     for page in (0, 1, 16, 64, 256) if "paged" in only else ():
         bench.paged(page)
     for i in range(4) if "unlike" in only else ():
-        bench.unlike(args.draw + i)
+        bench.unlike(args.draw + i, args.layers)
     for group in only:
-        for peer in ("cudnn", "fa3"):
+        for peer in ("cudnn", "fa3", "prepared"):
             ratios = [float(r[5]) for r in bench.rows if r[0] == group and r[2] == peer]
             if ratios:
                 print(f"{group}: weft over {peer} {timing.geometric_mean(ratios):.2f} ({min(ratios):.2f}) in {len(ratios)} rows")

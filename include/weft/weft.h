@@ -561,14 +561,14 @@ WEFT_API weft_status weft_plan_run_with_progress(const weft_plan *plan, const vo
  */
 WEFT_API weft_status weft_plan_enqueue(const weft_plan *plan, const void *data, void *stream, weft_message *message);
 
-/** Does once, on a stream, what all runs with the same lengths have in common, and returns at once: on a GPU it deals out
- * the keys of sequences of unlike lengths to the workers. Runs that come later on the stream, with the same workspace and
- * lengths, skip that with `prepared` = 1 in their data: those of all layers of a model, until a length changes. The bits of
- * results are the same either way.
+/** Does once, on a stream, what runs with the same lengths have in common, and returns at once: on a GPU it deals out the
+ * keys of sequences of unlike lengths to workers. Later runs on the stream with the same workspace and lengths skip that
+ * with `prepared` = 1 in their data: those of all layers of a model, until a length changes. Until then the workspace is
+ * for runs of this plan alone. The bits of results are the same either way.
  *
  * @param plan     the plan
- * @param data     the struct of the plan's operation, of which the lengths and the workspace are taken; all else may be
- * null
+ * @param data     the struct of the plan's operation, of which lengths and workspace are taken; all else
+ *                 may be null
  * @param stream   as for weft_plan_enqueue()
  * @param message  null, or where to say what is wrong
  *

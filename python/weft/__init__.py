@@ -17,6 +17,7 @@ from .compute import attention, combine, matmul, release_memory
 from .errors import Error, Failed, Invalid, NoMemory, NotFound, Unreadable, Unsupported
 from .machines import Machine
 from .plans import Plan, check_runs, plan
+from .prepared import Prepared
 from .profiles import Profile, profiles
 from .problems import Attention, AttentionBackward, Combine, Gemm
 from .recommendation import Candidate, Recommendation, recommend
@@ -28,7 +29,7 @@ from .tuning import Tuned, tune
 __version__ = _c.library.weft_version().decode()
 __all__ = [
     "Attention", "AttentionBackward", "BlockMask", "Candidate", "Combine", "Comparison", "Error", "Failed", "Gemm", "Invalid", "Machine", "NoMemory",
-    "NotFound", "Order", "Plan", "Profile", "Recommendation", "Schedule", "Simulation", "Trace", "Traffic", "Tuned", "Unreadable",
+    "NotFound", "Order", "Plan", "Prepared", "Profile", "Recommendation", "Schedule", "Simulation", "Trace", "Traffic", "Tuned", "Unreadable",
     "Unsupported", "attention", "cascade_attention", "check_runs", "combine", "compare", "curve", "dispatches", "matmul", "orders", "plan", "profiles", "recommend",
     "release_memory", "simulate", "simulate_trace", "sweeps", "tune",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ import struct
 import sys
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t
 from ctypes import c_uint32, c_uint64, c_void_p, sizeof
-from typing import Callable, Tuple
+from typing import Callable, Dict, Tuple
 
 from . import errors
 
@@ -261,26 +261,28 @@ def head(structure, operation: int) -> tuple:
     return (sizeof(structure), operation) if structure._fields_[0][0] == "struct_size" else ()
 
 
-def words(structure) -> Tuple[str, ...]:
-    """The fields of an operation's data behind its head, each a word: those of a structure in it count one by one, and so do the
-    elements of an array."""
+def words(structure) -> Dict[str, str]:
+    """The fields of an operation's data behind its head, each a word, with what struct calls it: those of a structure in it count one by
+    one, and so do the elements of an array."""
 
-    def within(field, kind) -> Tuple[str, ...]:
+    def within(field, kind) -> Dict[str, str]:
         if hasattr(kind, "_fields_"):
             return words(kind)
-        return tuple(f"{field}[{i}]" for i in range(kind._length_)) if hasattr(kind, "_length_") else (field,)
+        form = "i4x" if kind is c_int32 else "P"  # a number takes a word, too
+        return {f"{field}[{i}]": form for i in range(kind._length_)} if hasattr(kind, "_length_") else {field: form}
 
     fields = structure._fields_[len(head(structure, 0)) :]
-    return tuple(name for field in fields for name in within(*field))
+    return {name: form for field in fields for name, form in within(*field).items()}
 
 
 @functools.lru_cache(maxsize=256)
 def packer(structure, operation: int, names: Tuple[str, ...]) -> Callable[..., bytes]:
     """A function that packs the words of these names as C lays them out, all others 0. A Structure would take three times as long."""
     all_words = words(structure)
-    order = sorted(range(len(names)), key=lambda i: all_words.index(names[i]))
+    order = sorted(range(len(names)), key=lambda i: list(all_words).index(names[i]))
     given = set(names)
-    pack = functools.partial(struct.Struct("@Ni0P" + "".join("P" if word in given else "8x" for word in all_words)).pack,
+    forms = (form if word in given else "8x" for word, form in all_words.items())
+    pack = functools.partial(struct.Struct("@Ni0P" + "".join(forms)).pack,
                              *head(structure, operation))  # fmt: skip
     return pack if order == list(range(len(names))) else lambda *values: pack(*(values[i] for i in order))
 

@@ -18,7 +18,7 @@ class _Ready(NamedTuple):
     """What a run on arrays of a known form needs."""
 
     plan: plans.Plan
-    pack: Callable[..., bytes]  # of pointers to inputs and outputs; with features, to their arrays, and dropout's seed; the workspace
+    pack: Callable[..., bytes]  # of pointers to inputs and outputs; with features, to their arrays, and dropout's seed; _WORKSPACE's
     outputs: Tuple[Output, ...]
     device: Tuple[int, int]
     size: int  # bytes of an element
@@ -29,6 +29,7 @@ class _Ready(NamedTuple):
 
 _ready: Dict[tuple, _Ready] = {}  # by the forms of the arrays and the options; the newest last
 _MOST_READY = 512
+_WORKSPACE = (("workspace",), ("workspace", "prepared"))  # what a run has where there is a workspace; of an attention both
 _remembering = threading.Lock()
 
 
@@ -111,7 +112,7 @@ def _make_ready(operation: Operation, framework: Framework, given: Tuple[Any, ..
     plain = framework.maker is framework and all(output.row is None for output in outputs.values())
     first = views[operation.inputs[0]]
     workspace = -(-plan.workspace // 4)
-    pack = plan.packer((*operation.inputs, *wanted, *beside, *(("workspace",) if workspace else ())))
+    pack = plan.packer((*operation.inputs, *wanted, *beside, *(_WORKSPACE[operation is operations.ATTENTION] if workspace else ())))
     return _Ready(plan, pack, tuple(outputs[name] for name in wanted), first.device, arrays.BYTES[first.dtype], framework.maker,
                   plain, workspace), list(made.values())  # fmt: skip
 
@@ -161,14 +162,27 @@ def run(operation: Operation, given: Tuple[Any, ...], options: Any, schedule: sc
     pointers += map(maker.pointer, made)
     if asked is not None:
         pointers += (*(beside[name].pointer for name in _inputs(beside)), asked.seed)
-    if workspace:  # the framework's, whose allocator knows the stream, and captures
-        room = maker.empty(given[0], (workspace,), fp32=True)
-        pointers.append(maker.pointer(room))
-    stream = 0
+    stream, capturing, prepared = 0, False, None if asked is None else asked.prepared
     if device[0] == CUDA:
-        stream = framework.stream(device)
-        if framework.capturing(device):
+        stream, capturing = framework.stream(device), framework.capturing(device)
+        if capturing:
             plans.pin(plan)
+    if workspace:  # the framework's, whose allocator knows the stream, and captures
+
+        def make_room() -> Any:
+            return maker.empty(given[0], (workspace,), fp32=True)
+
+        if prepared is None:
+            room, is_new = make_room(), False
+        else:
+            names = [name for name in features.LENGTHS if name in beside]
+            where = (stream, capturing, *((name, beside[name].pointer) for name in names))
+            room, is_new = prepared.take(plan, [asked.arrays[name] for name in names], where, make_room)
+        pointers.append(maker.pointer(room))
+        if operation is operations.ATTENTION:
+            pointers.append(prepared is not None)
+        if is_new:
+            plan.prepare(pack(*pointers), stream)
     plan.enqueue(pack(*pointers), stream)
     return made if plain else [framework.result(output.cut(x)) for output, x in zip(outputs, made)]
 
@@ -261,6 +275,8 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[f
     rotary_interleaved   pairs are neighbours (GPT-J) rather than rotary_dim / 2 apart (GPT-NeoX)
     positions    of each sequence, that of its first new key, where it is not kv_used
     out          the array that the result is written to, shaped like it
+    prepared     a weft.Prepared that calls with the same lengths share, as the layers of a model do: a GPU then deals out work once. Of
+                 torch, calls with a cache or `out`
 
     Arrays are fp32, fp16 or bf16, all of one framework, dtype and device; any strides, the last one 1; nothing is copied. The
     result is an array of that framework, shaped like q. On a GPU the work is put on the framework's current stream. A query

@@ -12,6 +12,7 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 from . import _c, blocks, caches
 from .arrays import FLOATS, View
 from .errors import Invalid
+from .prepared import Prepared
 from .problems import SEQ_AND_HEAD, Window, lengths_to_c, mask_of, number_in, starts_of, strides_of, window_of
 from .schedules import whole
 
@@ -41,13 +42,14 @@ class Features(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class Asked:
     """What a call asks for: features, arrays by their names in the order of ARRAYS, the seed of dropout, what a KV cache brings by the
-    names of caches.ARRAYS, and the array that the result is written to."""
+    names of caches.ARRAYS, the array that the result is written to, and what it has in common with other calls."""
 
     features: Features
     arrays: Mapping[str, Any]
     seed: int = 0
     cache: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     out: Any = None
+    prepared: Optional[Prepared] = None
 
 
 def _is_known(lengths: Any, q: Any) -> bool:
@@ -79,7 +81,7 @@ def asked(q: Any, *, window: Any = None, chunk: Optional[int] = None, prefix: Op
           kv_starts: Any = None, q_used: Any = None, kv_used: Any = None, kv_pad: Any = None, dropout: Optional[float] = None,
           seed: int = 0, block_mask: Any = None, tree: Any = None, return_max: bool = False, block_table: Any = None, append: Any = None,
           new_starts: Any = None, rotary: Any = None, rotary_interleaved: bool = False, positions: Any = None, out: Any = None,
-          qv: Any = None, q_most: Optional[int] = None, **unknown: Any) -> Optional[Asked]:  # fmt: skip
+          qv: Any = None, q_most: Optional[int] = None, prepared: Optional[Prepared] = None, **unknown: Any) -> Optional[Asked]:  # fmt: skip
     """What a call of weft.attention() asks for by these arguments of it; None: nothing."""
     if unknown:
         raise TypeError(f"attention() got an unexpected keyword argument {next(iter(unknown))!r}")
@@ -109,7 +111,7 @@ def asked(q: Any, *, window: Any = None, chunk: Optional[int] = None, prefix: Op
     cache = caches.given(block_table, append, new_starts, rotary, positions)
     if not given and not cache and out is None and features == Features():
         return None
-    return Asked(features, given, _seed(seed), cache, out)
+    return Asked(features, given, _seed(seed), cache, out, prepared)
 
 
 def named(what: Asked) -> Tuple[str, ...]:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from . import by_torch, compute, features
 from .errors import Invalid, Unsupported
+from .prepared import Prepared
 from .torch import OPERATORS, row_contiguous
 
 __all__ = [
@@ -181,7 +182,8 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k=None, max_seqlen_
             seqused_k = _lengths_between(cu_seqlens_k)
         return _over_cache(q, k, v, softmax_scale, causal, window_size, softcap, return_softmax_lse, alibi=alibi_slopes, sinks=s_aux,
                            chunk=attention_chunk, q_starts=cu_seqlens_q, kv_starts=None if block_table is not None else cu_seqlens_k,
-                           q_used=seqused_q, kv_used=seqused_k, block_table=block_table, out=out, qv=qv, q_most=max_seqlen_q)  # fmt: skip
+                           q_used=seqused_q, kv_used=seqused_k, block_table=block_table, out=out, qv=qv, q_most=max_seqlen_q,
+                           prepared=_prepared(scheduler_metadata))  # fmt: skip
     if cu_seqlens_k is None:
         raise Invalid("cu_seqlens_k is None: only a cache with block_table goes without it")
     found = _varlen(q, k, v, (cu_seqlens_q, cu_seqlens_k), (max_seqlen_q, max_seqlen_k), dropout_p, softmax_scale, causal, window_size,
@@ -273,7 +275,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
                    cache of latent vectors is both: v_cache its first part, k_cache the rotated rest
 
     Gives out (batch, seqlen_q, heads, head_dim of v), or packed as q is; with return_softmax_lse (out, softmax_lse), where
-    softmax_lse is (batch, heads, seqlen_q), or packed (heads, total_q). scheduler_metadata may be what get_scheduler_metadata() gives.
+    softmax_lse is (batch, heads, seqlen_q), or packed (heads, total_q). scheduler_metadata is what get_scheduler_metadata() gave for these
+    cache_seqlens.
     """
     _refuse(q, k_cache, v_cache, score_mod=score_mod, aux_tensors=aux_tensors)
     if (k is None) != (v is None) or (rotary_cos is None) != (rotary_sin is None):
@@ -310,7 +313,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
                         new_starts=None if k is None else cu_seqlens_k_new, rotary_interleaved=rotary_interleaved,
                         rotary=None if rotary_cos is None else (rotary_cos.contiguous(), rotary_sin.contiguous()),
                         positions=None if rotary_cos is None else rotary_seqlens, out=out, qv=qv,
-                        q_most=max_seqlen_q if packed else None)  # fmt: skip
+                        q_most=max_seqlen_q if packed else None, prepared=_prepared(scheduler_metadata))  # fmt: skip
     if q.shape == shape:
         return found
     o, lse = found if return_softmax_lse else (found, None)
@@ -322,9 +325,16 @@ def get_scheduler_metadata(batch_size, max_seqlen_q, max_seqlen_k, num_heads_q, 
                            qkv_dtype=torch.bfloat16, headdim_v=None, cu_seqlens_q=None, cu_seqlens_k_new=None, cache_leftpad=None,
                            page_size=None, max_seqlen_k_new=0, causal=False, window_size=(-1, -1), attention_chunk=0,
                            has_softcap=False, num_splits=0, pack_gqa=None, sm_margin=0):  # fmt: skip
-    """What engines hand back as scheduler_metadata: an empty tensor, int32, on the device of cache_seqlens.
+    """What engines hand to the calls of a step as scheduler_metadata: an empty tensor, int32, on the device of cache_seqlens.
 
-    Nothing is computed ahead here. Weft's kernels read the lengths on the device and find their tiles from them, so a plan, or a CUDA
-    graph that holds one, fits all lengths.
+    With it goes a weft.Prepared: the first of these calls deals out the keys of all sequences, and the others, with the same cache_seqlens,
+    do not do it again. Where lengths change it is to be made anew. A copy of the tensor changes nothing, and neither does one of other
+    arguments.
     """
-    return cache_seqlens.new_empty((0,), dtype=torch.int32)
+    metadata = cache_seqlens.new_empty((0,), dtype=torch.int32)
+    metadata.weft_prepared = Prepared()
+    return metadata
+
+
+def _prepared(metadata: Optional[Tensor]) -> Optional[Prepared]:
+    return getattr(metadata, "weft_prepared", None)

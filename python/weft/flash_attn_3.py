@@ -50,4 +50,5 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, qv=None, rotary
         q, k_cache, v_cache, k, v, rotary_cos, rotary_sin, cache_seqlens, cache_batch_idx, cache_leftpad, page_table, softmax_scale, causal,
         window_size, softcap, rotary_interleaved, return_softmax_lse=return_softmax_lse, qv=qv, cu_seqlens_q=cu_seqlens_q,
         cu_seqlens_k_new=cu_seqlens_k_new, max_seqlen_q=max_seqlen_q, rotary_seqlens=rotary_seqlens, attention_chunk=attention_chunk,
+        scheduler_metadata=scheduler_metadata,
     )  # fmt: skip

@@ -13,7 +13,7 @@ from ._c import CPU, CUDA
 from .errors import Invalid, NoMemory
 from .problems import Problem, number_of
 
-_enqueue = _c.library.weft_plan_enqueue
+_enqueue, _prepare = _c.library.weft_plan_enqueue, _c.library.weft_plan_prepare
 MODES = ("estimate", "measure", "stored")  # enum weft_mode
 _on_gpus: "weakref.WeakSet[Plan]" = weakref.WeakSet()
 
@@ -61,6 +61,10 @@ class Plan(notebook.Shown):
     def enqueue(self, data: bytes, stream: int = 0) -> None:
         """Puts a run on a stream; on the CPU it has run when this returns."""
         _c.call(_enqueue, self._handle, data, stream or None)
+
+    def prepare(self, data: bytes, stream: int = 0) -> None:
+        """Puts on a stream what runs with the same lengths and workspace have in common; those then have `prepared` = 1 in their data."""
+        _c.call(_prepare, self._handle, data, stream or None)
 
     def check(self) -> None:
         """Raises weft.Invalid for what a run has found wrong on a GPU since somebody was last told; see weft.check_runs()."""

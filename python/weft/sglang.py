@@ -18,6 +18,7 @@ from torch import Tensor
 
 from . import compute
 from .errors import Unsupported
+from .prepared import Prepared
 from .torch import row_contiguous
 
 
@@ -28,6 +29,7 @@ class _Metadata:
     q_starts: Optional[Tensor]  # (requests + 1), int32; None: one query each, as in decode
     used: Tensor  # (requests), int32: keys of each, those of this step included
     table: Tensor  # (requests, pages of each), int32
+    prepared: Prepared = dataclasses.field(default_factory=Prepared)
 
 
 def _write_location(location: Tensor) -> Any:
@@ -123,7 +125,8 @@ class WeftAttentionBackend(AttentionBackend):
             rows, into = rows[:count, None], into[:count, None]
         options = dict(causal=causal, scale=layer.scaling, window=window, softcap=layer.logit_cap or None,
                        chunk=self.chunk if getattr(layer, "use_irope", False) else None,
-                       sinks=None if sinks is None else sinks.detach().float(), q_starts=held.q_starts, out=into)  # fmt: skip
+                       sinks=None if sinks is None else sinks.detach().float(), q_starts=held.q_starts, out=into,
+                       prepared=held.prepared)  # fmt: skip
         if self.is_latent and layer.qk_head_dim != k_cache.shape[-1]:
             self._prefill(rows, k, v, layer, forward_batch, options)
         elif self.is_latent:

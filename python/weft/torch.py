@@ -6,6 +6,7 @@ The operator torch.ops.weft.attention is opaque to torch.compile, which sees its
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import types
 import warnings
@@ -215,13 +216,13 @@ bool causal, float? scale, int? offset, str layout, int[]? window, int[]? block_
 float dropout, int seed, int q_most, bool interleaved, bool lse, bool most, str schedule) -> (Tensor, Tensor)"""
 
 
-def _attention_in_place(q, k, v, out, *rest):
+def _attention_in_place(q, k, v, out, *rest, prepared=None):
     arrays, (causal, scale, offset, layout, window, block_mask, chunk, prefix, softcap, dropout, seed, q_most, interleaved, lse,
              most, schedule) = rest[:-16], rest[-16:]  # fmt: skip
     beside = _asked(arrays[: len(features.ARRAYS)], window, block_mask, chunk, prefix, softcap, dropout, seed, most)
     numbers = (beside.features if beside else features.Features())._replace(rotary_interleaved=interleaved, q_most=q_most)
     cache = {name: x for name, x in zip(caches.ARRAYS, arrays[len(features.ARRAYS) :]) if x is not None}
-    asked = features.Asked(numbers, beside.arrays if beside else {}, seed & (2**64 - 1), cache, out)
+    asked = features.Asked(numbers, beside.arrays if beside else {}, seed & (2**64 - 1), cache, out, prepared)
     chosen = json.loads(schedule) if schedule else None
     _, *others = compute.attention_forward(q, k, v, causal, scale, offset, layout, lse, chosen, None, asked)
     sums, largest = (q.new_empty((0,), dtype=torch.float32) if x is None else x for x in others)
@@ -246,7 +247,10 @@ def _apply_in_place(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: Option
         what = ", ".join((*caches.named(asked.cache), *(() if asked.out is None else ("out",))))
         raise Unsupported(f"an attention with {what} has no gradient: use torch.no_grad() or torch.inference_mode()")
     out = _empty_results(q, v, layout, True, False, False)[0] if asked.out is None else asked.out
-    lse, most = torch.ops.weft.attention_in_place(
+    run = torch.ops.weft.attention_in_place
+    if asked.prepared is not None and not torch.compiler.is_compiling():  # an operator takes tensors and numbers only
+        run = functools.partial(_attention_in_place, prepared=asked.prepared)
+    lse, most = run(
         q, k, v, out, *tensors.values(), *(asked.cache.get(name) for name in caches.ARRAYS), causal, scale, offset, layout, numbers.window,
         numbers.block_mask, numbers.chunk, numbers.prefix, numbers.softcap, numbers.dropout, asked.seed - (asked.seed >> 63 << 64),
         numbers.q_most, numbers.rotary_interleaved, return_lse, numbers.max, text,

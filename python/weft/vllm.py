@@ -22,6 +22,7 @@ from vllm.v1.attention.backend import (
 
 from . import cascade, compute, problems
 from .errors import Invalid, Unsupported
+from .prepared import Prepared
 from .torch import row_contiguous
 
 _ENCODERS = (AttentionType.ENCODER, AttentionType.ENCODER_ONLY)
@@ -92,6 +93,7 @@ class WeftMetadata:
     max_query_len: int  # queries of a request, at most
     common_prefix_len: int = 0  # keys that all requests begin with, in whole blocks, if they are to be read once; else 0
     suffix_kv_lens: Optional[Tensor] = None  # (requests): keys of each behind those
+    prepared: Prepared = dataclasses.field(default_factory=Prepared)
 
 
 class WeftMetadataBuilder(AttentionMetadataBuilder):
@@ -204,7 +206,7 @@ class WeftImpl(AttentionImpl):
             if attn_metadata.common_prefix_len:
                 self._cascade(q, k, v, out, attn_metadata, options)
                 return output
-        compute.attention(q, k, v, out=out, **options)
+        compute.attention(q, k, v, out=out, prepared=attn_metadata.prepared, **options)
         return output
 
     def _cascade(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor, metadata: WeftMetadata, options: dict) -> None:

@@ -88,8 +88,11 @@ static weft_status run_attention(const weft_plan *plan, int32_t operation, input
                                          .k = take_pointer(in, 2),
                                          .v = take_pointer(in, 3),
                                          .o = take_pointer(in, 4),
-                                         .lse = take_pointer(in, 5)};
+                                         .lse = take_pointer(in, 5),
+                                         .workspace = take_pointer(in, 6),
+                                         .prepared = (int32_t)take(in)};
     if (operation == WEFT_ATTENTION) {
+        weft_plan_prepare(plan, &forward, NULL, message);
         return weft_plan_enqueue(plan, &forward, NULL, message);
     }
     const weft_attention_gradients backward = {.struct_size = sizeof backward,

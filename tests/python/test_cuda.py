@@ -208,3 +208,38 @@ def test_tells_of_pages_that_are_none(cupy):
     weft.attention(q, k, v, block_table=table, kv_used=used)
     with pytest.raises(weft.Invalid, match="lengths.kv_used of sequence 0 was 9, not between 0 and 8"):
         weft.check_runs()
+
+
+def test_prepared(cupy, monkeypatch):
+    """The first of the calls that share a weft.Prepared prepares the others; the fake kernel looks whether it was."""
+    prepared, data, call = [], [], weft._c.call
+
+    def seen(function, *arguments):
+        if function.__name__ == "weft_plan_prepare":
+            prepared.append(arguments[0])
+        if function.__name__ == "weft_plan_enqueue":
+            data.append(weft._c.AttentionData.from_buffer_copy(arguments[1]).prepared)
+        return call(function, *arguments)
+
+    monkeypatch.setattr(weft._c, "call", seen)
+    q, k, v = array(0, 3, 1, 4, 64), array(1, 15, 64, 2, 64), array(2, 15, 64, 2, 64)
+    table, used, others = (ndarray(on_device(shape, np.int32)) for shape in ((3, 5), (3,), (3,)))
+    table.array[...], used.array[...], others.array[...] = np.arange(15).reshape(3, 5), [300, 7, 0], [1, 320, 2]
+
+    def attention(lengths=used, **options):
+        return weft.attention(q, k, v, block_table=table, kv_used=lengths, **options).array
+
+    want = attention()
+    assert (len(prepared), data) == (0, [0])
+    shared = weft.Prepared()
+    for _ in range(3):
+        assert np.array_equal(attention(prepared=shared), want)
+    assert (len(prepared), data) == (1, [0, 1, 1, 1])
+    for options in ({"window": (100, 0)}, {"lengths": others}, {}):  # another plan, other lengths, and the first ones again
+        for _ in range(2):
+            assert np.array_equal(attention(prepared=shared, **options), attention(**options))
+    assert len(prepared) == 4
+    for cupy.stream.capturing in (True, False):
+        for _ in range(2):
+            assert np.array_equal(attention(prepared=shared), want)
+    assert len(prepared) == 6

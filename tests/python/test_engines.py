@@ -144,6 +144,26 @@ def test_vllm_in_half_precision(dtype):
         assert_close(output.float(), histories.expected(here, q, causal=True, scale=0.3), str(dtype)[6:])
 
 
+@pytest.fixture
+def prepared(monkeypatch):
+    """The weft.Prepared of each attention."""
+    seen, forward = [], weft.compute.attention_forward
+    monkeypatch.setattr(weft.compute, "attention_forward", lambda *given: seen.append(given[-1].prepared) or forward(*given))
+    return seen
+
+
+def test_vllm_s_layers_share_what_is_prepared(prepared):
+    from weft.vllm import WeftImpl, WeftMetadataBuilder
+
+    builder, histories, cache = WeftMetadataBuilder(None, [], None, torch.device("cpu")), Histories(torch.float32), torch.zeros(2, KV_HEADS, 8, 2 * DIM)
+    for _ in range(2):  # steps
+        here, q, k, v = histories.step((1,))
+        metadata = builder.build(0, vllm_metadata(here, histories, {0: [1]}, 8, 0))
+        for _ in range(2):  # layers
+            WeftImpl(HEADS, DIM, 0.25, KV_HEADS).forward(None, q, k, v, cache, metadata, torch.empty_like(q))
+    assert [prepared.index(x) for x in prepared] == [0, 0, 2, 2] and all(isinstance(x, weft.Prepared) for x in prepared)
+
+
 def test_vllm_s_weights_may_change():
     """Sinks are read at every call: an engine may load other weights."""
     from weft.vllm import WeftImpl, WeftMetadataBuilder
@@ -309,6 +329,22 @@ def test_sglang(name, page, graphs):
         o = backend.forward(q.flatten(1), k, v, layer, batch, **of_call)
         assert o.shape == (q.shape[0], HEADS * DIM_V)
         assert_close(o.view(-1, HEADS, DIM_V), histories.expected(here, q, **meant), "float32")
+
+
+def test_sglang_s_layers_share_what_is_prepared(prepared):
+    import weft.sglang
+    from sglang.srt.layers.radix_attention import RadixAttention
+
+    runner, histories, tables, free = Runner(1), Histories(torch.float32), {}, list(range(64))
+    backend = weft.sglang.WeftAttentionBackend(runner)
+    for _ in range(2):  # steps
+        here, q, k, v = histories.step((1,))
+        blocks_for(tables, free, here, histories, 1)
+        batch = sglang_batch(runner, [2], here, histories, tables, True)
+        backend.init_forward_metadata(batch)
+        for layer in range(2):
+            backend.forward(q, k, v, RadixAttention(HEADS, DIM, 0.25, KV_HEADS, layer), batch)
+    assert [prepared.index(x) for x in prepared] == [0, 0, 2, 2] and all(isinstance(x, weft.Prepared) for x in prepared)
 
 
 def test_sglang_has_few_plans(monkeypatch):

@@ -184,6 +184,27 @@ def test_varlen_over_pages_as_vllm_calls_it(dtype):
     torch.testing.assert_close(plain, flash_attn.flash_attn_varlen_func(q, q, q, starts, starts, 5, 5, causal=True))
 
 
+def test_calls_share_what_metadata_holds(monkeypatch):
+    """A copy of the tensor holds nothing, and calls are right without it."""
+    k, v = normal(4, 8, 2, 16), normal(4, 8, 2, 16)
+    q, used, table = normal(2, 1, 4, 16), torch.tensor([9, 14], dtype=torch.int32), torch.tensor([[2, 0], [3, 1]], dtype=torch.int32)
+    metadata = flash_attn.get_scheduler_metadata(2, 1, 16, 4, 2, 16, used, torch.float32, page_size=8)
+    seen, forward = [], weft.compute.attention_forward
+    monkeypatch.setattr(weft.compute, "attention_forward", lambda *given: seen.append(given[-1].prepared) or forward(*given))
+    want = flash_attn.flash_attn_with_kvcache(q, k, v, cache_seqlens=used, block_table=table)
+    starts = torch.tensor([0, 1, 2], dtype=torch.int32)
+    for given in (metadata, metadata.clone()):
+        found = (
+            flash_attn.flash_attn_with_kvcache(q, k, v, cache_seqlens=used, block_table=table, scheduler_metadata=given),
+            flash_attn_3.flash_attn_with_kvcache(q, k, v, cache_seqlens=used, page_table=table, scheduler_metadata=given),
+            flash_attn.flash_attn_varlen_func(q[:, 0], k, v, starts, None, 1, 16, seqused_k=used, block_table=table,
+                                              scheduler_metadata=given)[:, None],
+        )  # fmt: skip
+        for o in found:
+            torch.testing.assert_close(o, want)
+    assert isinstance(metadata.weft_prepared, weft.Prepared) and seen == [None, *[metadata.weft_prepared] * 3, *[None] * 3]
+
+
 def test_compiled():
     """torch.compile sees that the cache is written."""
     k_cache, v_cache, k, v = normal(2, 9, 2, 16), normal(2, 9, 2, 16), normal(2, 1, 2, 16), normal(2, 1, 2, 16)

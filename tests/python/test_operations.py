@@ -14,7 +14,7 @@ def test_rows_name_the_fields_of_their_data(row):
     beside = () if row.data in (_c.GemmData, _c.CombineData) else (*features.ARRAYS, "dropout_seed", "workspace")
     if row is operations.ATTENTION_BACKWARD:
         beside = tuple(name for name in beside if name != "qv")  # it has no gradient
-    beside += tuple(caches.WORDS.get(name, name) for name in caches.ARRAYS) if row is operations.ATTENTION else ()
+    beside += ("prepared", *(caches.WORDS.get(name, name) for name in caches.ARRAYS)) if row is operations.ATTENTION else ()
     assert sorted((*row.inputs, *row.outputs, *beside)) == sorted(_c.words(row.data))
     assert set(row.optional) == set(row.outputs[row.required_outputs :])
     assert set(row.fp32) <= set(row.inputs)

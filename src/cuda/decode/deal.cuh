@@ -181,11 +181,11 @@ static __device__ __forceinline__ int decode_take_place(const weft_decode_params
 
 /* What the list has at a place: nothing, where it ends before that. */
 static __device__ __forceinline__ void decode_read_listed(const weft_decode_params &p, int place, decode_taken &to) {
-    const uint4 *from = (const uint4 *)(p.list + place);
-    to.place = place >= 0 && place < weft_smaller(p.list_head->count, weft_run_most(&p.runs)) ? place : -1;
+    const weft_decode_listed *from = p.list + place;
+    to.place = place >= 0 && place < weft_smaller((int)grid_load_16(p.list_head).x, weft_run_most(&p.runs)) ? place : -1;
     if (to.place >= 0) {
-        ((uint4 *)&to.run)[0] = from[0];
-        ((uint4 *)&to.run)[1] = from[1];
+        ((uint4 *)&to.run)[0] = grid_load_16(from);
+        ((uint4 *)&to.run)[1] = grid_load_16(&from->begin);
     }
 }
 
@@ -224,7 +224,7 @@ static __device__ __forceinline__ weft_decode_dealt decode_dealt(const weft_deco
         dealt.count = p.runs_each;
         dealt.first = p.first >> p.level;
     } else {
-        *(uint4 *)&dealt = *(const uint4 *)(p.dealt + sequence);
+        *(uint4 *)&dealt = grid_load_16(p.dealt + sequence);
     }
     return dealt;
 }

@@ -193,8 +193,8 @@ static size_t workspace(const weft_plan *plan) {
     const weft_decode_variant *v = variant_of(&c->main->choice);
     const size_t runs = (size_t)most_runs(plan, v), sums = runs * (size_t)(v->rows * (v->depth + 2)) * sizeof(float);
     const size_t dealt = (size_t)sequences_of(&plan->attention) * sizeof(weft_decode_dealt);
-    const size_t list = weft_cuda_prepares(plan) ? sizeof(weft_decode_list_head) + runs * sizeof(weft_decode_listed) : 0;
-    return c->pass_count > MERGE ? sums + dealt + list : 0;
+    const size_t list = sizeof(weft_decode_list_head) + dealt + runs * sizeof(weft_decode_listed);
+    return c->pass_count > MERGE ? sums + dealt + (weft_cuda_prepares(plan) ? list : 0) : 0;
 }
 
 static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
@@ -213,7 +213,8 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
         to->sums && weft_decode_varies(&plan->attention) ? (weft_decode_dealt *)(to->stats + 2 * runs * v->rows) : NULL;
     if (to->dealt && (data->prepared || pass->choice.prepares)) {
         to->list_head = (weft_decode_list_head *)(to->dealt + sequences_of(&plan->attention));
-        to->list = (weft_decode_listed *)(to->list_head + 1);
+        to->dealt = (weft_decode_dealt *)(to->list_head + 1); /* which other runs leave as it is */
+        to->list = (weft_decode_listed *)(to->dealt + sequences_of(&plan->attention));
     }
     return WEFT_OK;
 }

@@ -171,9 +171,9 @@ template <class S, decode_alike KIND> static __device__ __forceinline__ void dec
     float *put = (float *)(decode_shared + S::ring_bytes);
     static __shared__ decode_taken taken[2]; /* of this run and the next, in turn */
     const bool is_alike = decode_is_alike<KIND>(p), listed = KIND != DECODE_ALIKE && p.list;
-    /* Where all sequences are alike, all about a run is in the parameters; where runs are prepared, the list and the
-     * lengths are older than the launch before. Else that may have written them. Behind the wait: who comes next may then
-     * read what is older than this launch. */
+    /* Where all sequences are alike, all about a run is in the parameters. Where runs are prepared, lengths are older than
+     * the launch before, which is over if it made the list. Else it may have written them.
+     * Behind the wait: who comes next may then read what is older than this launch. */
     const bool early = !S::fresh && (is_alike || listed);
     if (!early) {
         grid_wait();

@@ -194,6 +194,7 @@ static __device__ __forceinline__ void decode_make_list(const weft_decode_params
         const weft_decode_list_head head = {runs * (int)p.runs.tiles, 0, {0, 0}};
         *p.list_head = head;
     }
+    __threadfence(); /* who comes next may read the list before it waits for this launch */
 }
 
 #endif

@@ -82,7 +82,7 @@ typedef struct weft_decode_params {
     /* For each run and row: sums of the output's columns, and largest score and sum. */
     float *sums;
     float *stats;
-    weft_decode_dealt *dealt; /* of each sequence; null: they are alike, or nothing is to be merged */
+    weft_decode_dealt *dealt; /* of each sequence; null: they are alike, or nothing is to be merged. A list has its own */
     /* Where runs are prepared; null: every CTA finds its own. */
     weft_decode_list_head *list_head;
     weft_decode_listed *list;

@@ -43,6 +43,16 @@ static __device__ __forceinline__ void grid_add_release(uint32_t *to, uint32_t v
     asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }
 
+/* 16 bytes as they are in the L2, whatever the SM has read before. */
+static __device__ __forceinline__ uint4 grid_load_16(const void *from) {
+    uint4 four;
+    asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)
+                 : "l"(from)
+                 : "memory");
+    return four;
+}
+
 /* Waits until the launches before this one are over and what they wrote is seen. */
 static __device__ __forceinline__ void grid_wait() {
 #if __CUDA_ARCH__ >= 900

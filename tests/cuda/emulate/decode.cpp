@@ -26,9 +26,36 @@ template <void (*ENTRY)(weft_decode_params)> static int run(unsigned grid, unsig
     return 0;
 }
 
+/* The list has every leaf of every sequence and tile once, a place of its own for each run, and longer runs first. */
+static void check_list(const weft_decode_params &p) {
+    const int count = p.list_head->count, tiles = (int)p.runs.tiles;
+    std::vector<int64_t> leaves(p.runs.sequences.count * tiles), runs(leaves.size());
+    std::vector<char> taken(count);
+    for (int i = 0; i < count; i++) {
+        const weft_decode_listed &run = p.list[i];
+        const weft_decode_dealt &dealt = p.dealt[run.sequence];
+        const int within = run.place - dealt.place;
+        const bool is_sorted = i == 0 || run.end - run.begin <= p.list[i - 1].end - p.list[i - 1].begin;
+        if (!is_sorted || run.place < 0 || run.place >= count || taken[run.place]++ || run.count != dealt.count ||
+            within < 0 || within >= dealt.count * tiles || within % tiles != run.tile) {
+            emulated_fail("run %d of the list, of sequence %d, is wrong", i, run.sequence);
+        }
+        leaves[run.sequence * tiles + run.tile] += run.end - run.begin;
+        runs[run.sequence * tiles + run.tile]++;
+    }
+    for (size_t i = 0; i < runs.size(); i++) {
+        const weft_rows all = weft_run_leaves(&p.runs, (int64_t)i / tiles);
+        if (runs[i] != p.dealt[i / tiles].count || leaves[i] != all.end - all.begin) {
+            emulated_fail("sequence %d has not all its leaves in the list", (int)i / tiles);
+        }
+    }
+}
+
 int fake_run_decode(const char *kernel, unsigned grid, const void *parameters) {
     if (strcmp(kernel, "decode_deal_runs") == 0) {
-        return run<decode_deal_runs>(grid, WEFT_DECODE_DEAL_WARPS, parameters);
+        run<decode_deal_runs>(grid, WEFT_DECODE_DEAL_WARPS, parameters);
+        check_list(*(const weft_decode_params *)parameters);
+        return 0;
     }
 #define WEFT_DECODE(symbol, ...)                                                                                           \
     if (strcmp(kernel, #symbol "_main") == 0) {                                                                            \

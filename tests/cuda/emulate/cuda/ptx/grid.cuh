@@ -31,6 +31,10 @@ static inline void grid_add_release(uint32_t *to, uint32_t value) {
     emulated_moved();
 }
 
+static inline uint4 grid_load_16(const void *from) {
+    return *(const uint4 *)from;
+}
+
 static inline void grid_wait() {
 }
 
