@@ -8,7 +8,7 @@
 #ifndef WEFT_CUDA_SM90_ATTENTION_KERNEL_CUH
 #define WEFT_CUDA_SM90_ATTENTION_KERNEL_CUH
 
-#include "cuda/sm90/attention/feed.cuh"
+#include "cuda/sm90/attention/feed_pages.cuh"
 #include "cuda/sm90/attention/parts.cuh"
 
 /* A consumer warpgroup, from tile to tile. The last step of one and the first of the next are one, where two tiles have
@@ -120,9 +120,14 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
     grid_wait(); /* what follows reads and writes the caller's memory */
     if (group == 0) {
         registers_lower<S::producer_registers>();
-        if (threadIdx.x < 32 && (S::pages || elect_one())) {
-            hopper_producer<S> producer(p, desk, base);
-            producer.run();
+        if (threadIdx.x < 32) {
+            if constexpr (S::pages) {
+                hopper_page_producer<S> producer(p, desk, base);
+                producer.run();
+            } else if (elect_one()) {
+                hopper_producer<S> producer(p, desk, base);
+                producer.run();
+            }
         }
         if constexpr (S::masks) {
             if (threadIdx.x / 32 == 1) {
