@@ -209,6 +209,7 @@ static weft_status make_pages(const weft_plan *plan, const weft_hopper_attention
         return status;
     }
     pages->all = weft_cuda_pages(plan, data);
+    pages->page = (int32_t)pages->all.page;
     pages->count = pages->all.page > 0 && pages->all.pages <= INT32_MAX ? (uint32_t)pages->all.pages : UINT32_C(1) << 31;
     return WEFT_OK;
 }

@@ -16,7 +16,8 @@ struct hopper_paged_step {
     int row;  /* of the page, where it has room for the step; else 0 */
 };
 
-template <class S> struct hopper_page_producer {
+/* DEEP: see weft_hopper_pages. */
+template <class S, bool DEEP> struct hopper_page_producer {
     const weft_hopper_attention_params &p;
     const weft_hopper_pages &pages;
     hopper_desk<S> &desk;
@@ -48,12 +49,12 @@ template <class S> struct hopper_page_producer {
     }
 
     __device__ __forceinline__ hopper_paged_step look_up(int step) const {
-        hopper_paged_step at = {step, 0, pages.copies > 1 ? 0 : step * S::keys};
-        if (pages.all.page > 0) {
+        hopper_paged_step at = {step, 0, DEEP || pages.copies == 1 ? step * S::keys : 0};
+        if (pages.page > 0) {
             uint32_t entry = (uint32_t)(step * pages.copies);
-            if (pages.copies == 1) {
+            if (DEEP || pages.copies == 1) {
                 entry = weft_divide_short((uint32_t)at.row, &pages.all.by_page);
-                at.row -= (int)(entry * (uint32_t)pages.all.page);
+                at.row -= (int)entry * pages.page;
             }
             if (counts(step)) {
                 at.page = list[entry];
@@ -69,29 +70,24 @@ template <class S> struct hopper_page_producer {
         return !counts(at.step) ? HOPPER_NO_KEYS : (uint32_t)at.page < pages.count ? at.page : HOPPER_NO_PAGE;
     }
 
-    /* A block whose keys all count, by the lane that is asked. */
-    __device__ __forceinline__ void copy(uint32_t to, const weft_tensor_map *map, uint32_t barrier, int row,
-                                         int page) const {
-        if (pages.deep) {
-            tma_load_5d(to, map, barrier, 0, row, 0, kv_head, page, WEFT_KEEP_LAST);
-            return;
-        }
-#pragma unroll
-        for (int box = 0; box < S::boxes; box++) {
-            tma_load_4d(to + box * S::kv_box, map, barrier, box * 64, row, kv_head, page, WEFT_KEEP_LAST);
+    /* A block whose keys all count. One lane asks for all of it. */
+    __device__ __forceinline__ void copy_whole(uint32_t to, const weft_tensor_map *map, uint32_t barrier,
+                                               const hopper_paged_step &at) const {
+        if constexpr (DEEP) {
+            if (elect_one()) {
+                mbarrier_expect(barrier, S::kv_bytes);
+                tma_load_5d(to, map, barrier, 0, at.row, 0, kv_head, at.page, WEFT_KEEP_LAST);
+            }
+            __syncwarp();
+        } else {
+            copy_pages(to, map, barrier, at);
         }
     }
 
-    __device__ __forceinline__ void copy_whole(uint32_t to, const weft_tensor_map *map, uint32_t barrier,
+    /* The same of several pages, whose numbers come to the lane by shuffles: that takes less than lanes that ask one after
+     * the other. */
+    __device__ __forceinline__ void copy_pages(uint32_t to, const weft_tensor_map *map, uint32_t barrier,
                                                const hopper_paged_step &at) const {
-        if (pages.copies == 1) {
-            if (elect_one()) {
-                mbarrier_expect(barrier, S::kv_bytes);
-                copy(to, map, barrier, at.row, at.page);
-            }
-            __syncwarp();
-            return;
-        }
 #pragma unroll 1
         for (int i = 0; i < pages.copies; i += 4) {
             int numbers[4];
@@ -105,10 +101,10 @@ template <class S> struct hopper_page_producer {
                 }
 #pragma unroll
                 for (int j = 0; j < 4; j++) {
-                    if (j < 2 || pages.copies > 2) {
+                    if (i + j < pages.copies) {
 #pragma unroll
                         for (int box = 0; box < S::boxes; box++) {
-                            tma_load_4d(to + (i + j) * pages.rows * 128 + box * S::kv_box, map, barrier, box * 64, 0,
+                            tma_load_4d(to + (i + j) * pages.rows * 128 + box * S::kv_box, map, barrier, box * 64, at.row,
                                         kv_head, numbers[j], WEFT_KEEP_LAST);
                         }
                     }
@@ -120,10 +116,10 @@ template <class S> struct hopper_page_producer {
 
     __device__ __forceinline__ void block_of_k(hopper_paged_step &at) {
         const uint32_t to = base + S::k_at + k_slot.index * S::kv_bytes, full = shared_address(&desk.k_full[k_slot.index]);
-        at.page = checked(at);
-        const bool is_short = __any_sync(0xffffffffu, !is_whole(at.step) || at.page < 0);
+        const bool is_short = __any_sync(0xffffffffu, !is_whole(at.step) || (uint32_t)at.page >= pages.count);
         mbarrier_wait(shared_address(&desk.k_empty[k_slot.index]), k_slot.parity ^ 1);
         if (is_short) {
+            at.page = checked(at);
             pager().block(true, to, pages.k, full, at.step, at.row, at.page);
         } else {
             copy_whole(to, &p.k, full, at);

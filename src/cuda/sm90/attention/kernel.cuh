@@ -122,8 +122,13 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
         registers_lower<S::producer_registers>();
         if (threadIdx.x < 32) {
             if constexpr (S::pages) {
-                hopper_page_producer<S> producer(p, desk, base);
-                producer.run();
+                if (hopper_pages_of(p).deep) {
+                    hopper_page_producer<S, true> producer(p, desk, base);
+                    producer.run();
+                } else {
+                    hopper_page_producer<S, false> producer(p, desk, base);
+                    producer.run();
+                }
             } else if (elect_one()) {
                 hopper_producer<S> producer(p, desk, base);
                 producer.run();

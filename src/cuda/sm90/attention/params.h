@@ -111,6 +111,7 @@ typedef struct weft_hopper_pages {
     weft_pages all;       /* the table in device memory; its `page` may be 0 */
     int32_t rows, copies; /* of a page that are copied at a time, and such copies of a step: 1, 2, 4, ..., at most 32 */
     int32_t deep;   /* 1: all columns of a step are one copy, by a map (64, seq, head_dim / 64, heads, batch); 0: each 64 */
+    int32_t page;   /* keys of a page: all.page */
     uint32_t count; /* pages that there are, numbers up to 2^31 - 1 where there is no list */
 } weft_hopper_pages;
 
