@@ -1,9 +1,8 @@
-/* The producer of K and V from a KV cache: a warp.
+/* The producers of K and V from a KV cache: a warp for each.
  *
  * Nearly all steps of a tile have keys that all count. Such a step has one path, as short as it can be, because a step of
- * the consumers is not much longer than what it takes to ask for one: what it goes by is the same in all lanes and known to
- * be so, hence in registers of the warp, which the copy engine is asked with; an entry of the list is read a step before
- * anybody looks at it; and a page that has room for a step is one request. */
+ * the consumers is not much longer than what it takes to ask for one: an entry of the list is read a step before anybody
+ * looks at it; a page that has room for a step is one request; and K and V are asked for side by side. */
 #ifndef WEFT_CUDA_SM90_ATTENTION_FEED_PAGES_CUH
 #define WEFT_CUDA_SM90_ATTENTION_FEED_PAGES_CUH
 
@@ -16,13 +15,13 @@ struct hopper_paged_step {
     int row;  /* of the page, where it has room for the step; else 0 */
 };
 
-/* DEEP: see weft_hopper_pages. */
-template <class S, bool DEEP> struct hopper_page_producer {
+/* IS_K: of K, and of Q; else of V. DEEP: see weft_hopper_pages. */
+template <class S, bool IS_K, bool DEEP> struct hopper_page_producer {
     const weft_hopper_attention_params &p;
     const weft_hopper_pages &pages;
     hopper_desk<S> &desk;
     uint32_t base; /* shared address of Q, and of the rings behind it */
-    hopper_slot<S::stages> k_slot, v_slot;
+    hopper_slot<S::stages> slot;
     uint32_t tiles; /* begun so far */
     /* Of the tile at hand. */
     int kv_head;
@@ -35,8 +34,12 @@ template <class S, bool DEEP> struct hopper_page_producer {
         : p(params), pages(hopper_pages_of(params)), desk(shared), base(address), tiles(0) {
     }
 
+    __device__ __forceinline__ hopper_keys &keys() const {
+        return desk.fed_keys[IS_K];
+    }
+
     __device__ __forceinline__ hopper_pager<S> pager() const {
-        return {pages, desk.fed_keys};
+        return {pages, keys()};
     }
 
     __device__ __forceinline__ bool is_whole(int step) const {
@@ -60,7 +63,7 @@ template <class S, bool DEEP> struct hopper_page_producer {
                 at.page = list[entry];
             }
         } else {
-            at.page = desk.fed_keys.batch;
+            at.page = keys().batch;
         }
         return at;
     }
@@ -70,92 +73,84 @@ template <class S, bool DEEP> struct hopper_page_producer {
         return !counts(at.step) ? HOPPER_NO_KEYS : (uint32_t)at.page < pages.count ? at.page : HOPPER_NO_PAGE;
     }
 
-    /* A block whose keys all count. One lane asks for all of it. */
-    __device__ __forceinline__ void copy_whole(uint32_t to, const weft_tensor_map *map, uint32_t barrier,
-                                               const hopper_paged_step &at) const {
-        if constexpr (DEEP) {
-            if (elect_one()) {
-                mbarrier_expect(barrier, S::kv_bytes);
-                tma_load_5d(to, map, barrier, 0, at.row, 0, kv_head, at.page, WEFT_KEEP_LAST);
-            }
-            __syncwarp();
-        } else {
-            copy_pages(to, map, barrier, at);
+    __device__ __forceinline__ void copy(uint32_t to, uint32_t barrier, int row, int page) const {
+#pragma unroll
+        for (int box = 0; box < S::boxes; box++) {
+            tma_load_4d(to + box * S::kv_box, IS_K ? &p.k : &p.v, barrier, box * 64, row, kv_head, page, WEFT_KEEP_LAST);
         }
     }
 
-    /* The same of several pages, whose numbers come to the lane by shuffles: that takes less than lanes that ask one after
-     * the other. */
-    __device__ __forceinline__ void copy_pages(uint32_t to, const weft_tensor_map *map, uint32_t barrier,
-                                               const hopper_paged_step &at) const {
+    /* A block whose keys all count, COUNT pages at a time. One lane asks for all of it; numbers of pages come to it by
+     * shuffles, which takes less than lanes that ask one after the other. */
+    template <int COUNT>
+    __device__ __forceinline__ void copy_pages(uint32_t to, uint32_t barrier, const hopper_paged_step &at) const {
+        const int bytes = pages.rows * 128;
 #pragma unroll 1
-        for (int i = 0; i < pages.copies; i += 4) {
-            int numbers[4];
+        for (int i = 0; i < pages.copies; i += COUNT) {
+            int numbers[COUNT];
 #pragma unroll
-            for (int j = 0; j < 4; j++) {
+            for (int j = 0; j < COUNT; j++) {
                 numbers[j] = __shfl_sync(0xffffffffu, at.page, i + j);
             }
             if (elect_one()) {
-                if (i == 0) {
-                    mbarrier_expect(barrier, S::kv_bytes);
-                }
 #pragma unroll
-                for (int j = 0; j < 4; j++) {
-                    if (i + j < pages.copies) {
-#pragma unroll
-                        for (int box = 0; box < S::boxes; box++) {
-                            tma_load_4d(to + (i + j) * pages.rows * 128 + box * S::kv_box, map, barrier, box * 64, at.row,
-                                        kv_head, numbers[j], WEFT_KEEP_LAST);
-                        }
-                    }
+                for (int j = 0; j < COUNT; j++) {
+                    copy(to + (i + j) * bytes, barrier, at.row, numbers[j]);
                 }
             }
             __syncwarp();
         }
     }
 
-    __device__ __forceinline__ void block_of_k(hopper_paged_step &at) {
-        const uint32_t to = base + S::k_at + k_slot.index * S::kv_bytes, full = shared_address(&desk.k_full[k_slot.index]);
-        const bool is_short = __any_sync(0xffffffffu, !is_whole(at.step) || (uint32_t)at.page >= pages.count);
-        mbarrier_wait(shared_address(&desk.k_empty[k_slot.index]), k_slot.parity ^ 1);
-        if (is_short) {
-            at.page = checked(at);
-            pager().block(true, to, pages.k, full, at.step, at.row, at.page);
-        } else {
-            copy_whole(to, &p.k, full, at);
+    __device__ __forceinline__ void copy_whole(uint32_t to, uint32_t barrier, const hopper_paged_step &at) const {
+        if (elect_one()) {
+            mbarrier_expect(barrier, S::kv_bytes);
+            if constexpr (DEEP) {
+                tma_load_5d(to, IS_K ? &p.k : &p.v, barrier, 0, at.row, 0, kv_head, at.page, WEFT_KEEP_LAST);
+            }
         }
-        k_slot.next();
+        __syncwarp();
+        if constexpr (!DEEP) {
+            if (pages.copies >= 4) {
+                copy_pages<4>(to, barrier, at);
+            } else {
+                copy_pages<1>(to, barrier, at);
+            }
+        }
     }
 
-    /* The same of V, whose page is looked at no more: one that is none becomes zeros. */
-    __device__ __forceinline__ void block_of_v(const hopper_paged_step &at) {
-        const uint32_t to = base + S::v_at + v_slot.index * S::kv_bytes, full = shared_address(&desk.v_full[v_slot.index]);
-        mbarrier_wait(shared_address(&desk.v_empty[v_slot.index]), v_slot.parity ^ 1);
-        if (is_whole(at.step)) {
-            copy_whole(to, &p.v, full, at);
+    /* Pages of V are not looked at: one that is none becomes zeros. */
+    __device__ __forceinline__ void block(const hopper_paged_step &at) {
+        const uint32_t to = base + (IS_K ? S::k_at : S::v_at) + slot.index * S::kv_bytes;
+        const uint32_t full = shared_address(IS_K ? &desk.k_full[slot.index] : &desk.v_full[slot.index]);
+        const uint32_t empty = shared_address(IS_K ? &desk.k_empty[slot.index] : &desk.v_empty[slot.index]);
+        const bool is_short = __any_sync(0xffffffffu, !is_whole(at.step) || (IS_K && (uint32_t)at.page >= pages.count));
+        mbarrier_wait(empty, slot.parity ^ 1);
+        if (is_short) {
+            pager().template block<IS_K>(to, IS_K ? pages.k : pages.v, full, at.step, at.row, checked(at));
         } else {
-            pager().block(false, to, pages.v, full, at.step, at.row, at.page);
+            copy_whole(to, full, at);
         }
-        v_slot.next();
+        slot.next();
     }
 
     /* The job stays where it is until its queries have come. */
     __device__ __forceinline__ void queries() const {
         if (elect_one()) {
-            const uint32_t slot = settled(tiles - 1) % S::q_slots, full = shared_address(&desk.q_full[slot]);
-            const hopper_job &job = desk.jobs[slot];
+            const uint32_t at = settled(tiles - 1) % S::q_slots, full = shared_address(&desk.q_full[at]);
+            const hopper_job &job = desk.jobs[at];
             const int row = job.row, head = job.head, batch = job.batch;
             mbarrier_expect(full, S::q_bytes);
 #pragma unroll
             for (int box = 0; box < S::boxes; box++) {
-                tma_load_5d(base + slot * S::q_bytes + box * S::q_box, &p.q, full, box * 64, 0, row, head, batch,
+                tma_load_5d(base + at * S::q_bytes + box * S::q_box, &p.q, full, box * 64, 0, row, head, batch,
                             WEFT_KEEP_FIRST);
             }
         }
         __syncwarp();
     }
 
-    /* No further copy: the tile has no steps, or there is none. */
+    /* Has nothing to add to the queries. */
     __device__ __forceinline__ void no_queries() const {
         if (elect_one()) {
             mbarrier_arrive(shared_address(&desk.q_full[(tiles - 1) % S::q_slots]));
@@ -172,68 +167,86 @@ template <class S, bool DEEP> struct hopper_page_producer {
 
     /* The tile that was told of last. Returns whether there is one. */
     __device__ __forceinline__ bool feed_next() {
-        const uint32_t slot = tiles % S::q_slots;
-        mbarrier_wait(shared_address(&desk.told[slot]), tiles / S::q_slots % 2);
-        const hopper_job &job = desk.jobs[slot];
-        const hopper_keys &keys = desk.keys[slot];
+        const uint32_t place = tiles % S::q_slots;
+        mbarrier_wait(shared_address(&desk.told[place]), tiles / S::q_slots % 2);
+        const hopper_job &job = desk.jobs[place];
+        const hopper_keys &told = desk.keys[place];
         const bool more = hopper_same(job.more);
-        const int from = hopper_same(keys.run.begin), to = hopper_same(keys.run.end);
+        const int from = hopper_same(told.run.begin), to = hopper_same(told.run.end);
         int step = hopper_same(job.first);
-        kv_head = hopper_same(keys.kv_head);
+        kv_head = hopper_same(told.kv_head);
         begin = hopper_same(job.begin);
         steps = hopper_same(job.steps);
         direction = hopper_same(job.downward) ? -1 : 1;
+        list = pages.all.table + told.batch * pages.all.stride + pager().part();
+        whole = (from + S::keys - 1) / S::keys;
+        wholes = max(to / S::keys - whole, 0);
         tiles++;
+        __syncwarp(); /* no lane still copies for the last tile */
+        if (elect_one()) {
+            keys() = told;
+        }
+        __syncwarp(); /* and all lanes have read the job before one lets go of it */
+        if (!IS_K || !more || steps == 0) {
+            no_queries();
+        }
         if (!more) {
             return false;
         }
-        whole = (from + S::keys - 1) / S::keys;
-        wholes = max(to / S::keys - whole, 0);
-        list = pages.all.table + keys.batch * pages.all.stride + pager().part();
-        __syncwarp(); /* no lane still copies for the last tile */
-        if (elect_one()) {
-            desk.fed_keys = keys;
-        }
-        __syncwarp(); /* and all lanes have read the job before one lets go of it */
-        if (steps == 0) {
-            no_queries();
+        if (IS_K && steps == 0) {
             ask();
-            return true;
         }
-        hopper_paged_step next = look_up(step), last = next;
+        hopper_paged_step next = {};
+        if (steps > 0) {
+            next = look_up(step);
+        }
 #pragma unroll 1
-        for (int left = steps; left >= 0; left--) { /* blocks of V; they go in the order in which they are used */
-            const hopper_paged_step before = last;
-            if (left > 0) {
-                block_of_k(next);
-                last = next;
-            }
+        for (int left = steps; left > 0; left--) {
+            const hopper_paged_step at = next;
             if (left > 1) {
                 step = hopper_step_after(step, direction, begin, steps);
                 next = look_up(step);
             }
-            if (left == steps) { /* there may be room for K before there is for Q */
-                queries();
-                continue;
-            }
-            block_of_v(before);
-            if (left == S::ahead || (left == steps - 1 && left < S::ahead)) {
-                ask();
+            block(at);
+            if constexpr (IS_K) {
+                if (left == steps) { /* there may be room for K before there is for Q */
+                    queries();
+                }
+                if (left == S::ahead || (left == steps && left < S::ahead)) {
+                    ask();
+                }
             }
         }
         return true;
     }
 
     __device__ __forceinline__ void run() {
-        ask();
+        if (IS_K) {
+            ask();
+        }
         while (feed_next()) {
         }
-        no_queries();
-        if ((p.counter || p.pool) && elect_one()) {
+        if (IS_K && (p.counter || p.pool) && elect_one()) {
             const hopper_clerk<S> clerk = {p, desk};
             clerk.leave_zero();
         }
     }
 };
+
+/* By warps 0 and 3. */
+template <class S>
+static __device__ __forceinline__ void hopper_feed_pages(const weft_hopper_attention_params &p, hopper_desk<S> &desk,
+                                                         uint32_t base, bool is_k) {
+    const bool deep = hopper_pages_of(p).deep;
+    if (is_k && deep) {
+        hopper_page_producer<S, true, true>(p, desk, base).run();
+    } else if (is_k) {
+        hopper_page_producer<S, true, false>(p, desk, base).run();
+    } else if (deep) {
+        hopper_page_producer<S, false, true>(p, desk, base).run();
+    } else {
+        hopper_page_producer<S, false, false>(p, desk, base).run();
+    }
+}
 
 #endif

@@ -108,10 +108,11 @@ template <class S> struct hopper_pager {
     }
 
     /* A block of K or V. The place is free by now. row: of the page, where a step has only one; else 0. */
-    __device__ __forceinline__ void block(bool is_k, uint32_t to, const weft_hopper_rows &maps, uint32_t barrier, int step,
-                                          int row, int page) const {
+    template <bool IS_K>
+    __device__ __forceinline__ void block(uint32_t to, const weft_hopper_rows &maps, uint32_t barrier, int step, int row,
+                                          int page) const {
         const int first = column(step, part()), bytes = pages.rows * 128;
-        const uint32_t none = __ballot_sync(0xffffffffu, is_k && page == HOPPER_NO_PAGE) & ((1u << pages.copies) - 1);
+        const uint32_t none = __ballot_sync(0xffffffffu, IS_K && page == HOPPER_NO_PAGE) & ((1u << pages.copies) - 1);
         if (none) {
             if (page == HOPPER_NO_PAGE && first < keys.seen.end && first + pages.rows > keys.seen.begin) {
                 weft_page_tell(&pages.all, keys.batch, first);

@@ -206,8 +206,10 @@ template <class S> struct hopper_desk {
     std::conditional_t<S::masks, hopper_view<S>, hopper_nothing> views[S::q_slots]; /* likewise */
     std::conditional_t<S::pairs, hopper_step, hopper_nothing> listed[S::stages];    /* each goes with its K */
     std::conditional_t<S::bias, hopper_bias_desk<S>, hopper_nothing> bias;
-    std::conditional_t<S::rotates, hopper_steps, hopper_nothing> fed; /* of the producer's tile; here as `worker` is */
-    std::conditional_t<S::pages, hopper_keys, hopper_nothing> keys[S::q_slots], fed_keys; /* of each job; as `fed` */
+    std::conditional_t<S::rotates && !S::pages, hopper_steps, hopper_nothing>
+        fed; /* of the producer's tile; here as `worker` is */
+    std::conditional_t<S::pages, hopper_keys, hopper_nothing> keys[S::q_slots],
+        fed_keys[2]; /* of each job; of V's tile and of K's */
 };
 
 /* A place in the ring of blocks of K or V, of which every STRIDE-th is used. */
