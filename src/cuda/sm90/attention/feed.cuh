@@ -318,11 +318,13 @@ static __device__ __forceinline__ void hopper_ask(const weft_hopper_attention_pa
         weft_visit visit = {};
         mbarrier_wait_idly(shared_address(&desk.wanted), tiles % 2);
         const hopper_job job = clerk.next_visit(visit, tiles == 0) ? clerk.job_of(visit) : hopper_job();
+        std::conditional_t<S::pages, hopper_keys, hopper_nothing> keys = {};
+        if constexpr (S::pages) {
+            keys = job.more ? clerk.keys_of(visit) : keys;
+        }
         mbarrier_wait_idly(shared_address(&desk.q_empty[slot]), tiles / S::q_slots % 2 ^ 1);
         desk.jobs[slot] = job;
-        if constexpr (S::pages) {
-            desk.keys[slot] = job.more ? clerk.keys_of(visit) : hopper_keys();
-        }
+        desk.keys[slot] = keys;
         mbarrier_arrive(shared_address(&desk.told[slot]));
         more = (uint32_t)job.more;
     }

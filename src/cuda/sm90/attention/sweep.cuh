@@ -309,7 +309,8 @@ template <class S> struct hopper_consumer {
     __device__ __forceinline__ bool guess(float (&scores)[COUNT], float (&sums)[2], const hopper_rows &rows,
                                           const hopper_share &share, int step) {
         const bool masked = S::masks && step >= share.unmasked;
-        if constexpr (S::pages) { /* most have no scores to finish: they are not to go around all that follows */
+        /* Most have no scores to finish, and are not to go around all that follows. At head dim 256 this would spill. */
+        if constexpr (S::pages && S::depth <= 128) {
             if (!p.alibi && p.cap <= 0) {
                 if (masked) {
                     mask(scores, share, step);
