@@ -233,7 +233,7 @@ template <class S, bool IS_K, bool DEEP> struct hopper_page_producer {
     }
 };
 
-/* By warps 0 and 3. */
+/* By a warp: all of a CTA's K, or all of its V. */
 template <class S>
 static __device__ __forceinline__ void hopper_feed_pages(const weft_hopper_attention_params &p, hopper_desk<S> &desk,
                                                          uint32_t base, bool is_k) {

@@ -122,7 +122,7 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
     if (group == 0) {
         registers_lower<S::producer_registers>();
         if constexpr (S::pages) {
-            if (threadIdx.x % 96 < 32) {
+            if (threadIdx.x % 96 < 32) { /* warps 0 and 3 */
                 hopper_feed_pages<S>(p, desk, base, threadIdx.x < 32);
             }
         } else if (threadIdx.x < 32 && elect_one()) {
