@@ -173,19 +173,44 @@ static weft_status make_map_of_kv(const weft_plan *plan, const char *name, const
     return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, name, &view, map, message);
 }
 
-static weft_status make_pages(const weft_plan *plan, const weft_attention_data *data, weft_hopper_pages *pages,
-                              weft_message *message) {
+/* The same, all columns in one box: where they are whole boxes of 64. `boxes`: that a step has room for; what the tensor
+ * does not have of them is zeros. */
+static weft_status make_deep_map_of_kv(const weft_plan *plan, const char *name, const void *data,
+                                       const weft_strides *strides, int32_t boxes, weft_tensor_map *map,
+                                       weft_message *message) {
     const weft_attention *p = &plan->attention;
+    const weft_tensor_view view = {.data = data,
+                                   .dtype = p->dtype,
+                                   .rank = 5,
+                                   .length = {64, keys_of_kv(p), p->head_dim / 64, p->kv_heads, batches_of_kv(p)},
+                                   .stride = {1, strides->seq, 64, strides->head, strides->batch},
+                                   .box = {64, (int32_t)plan->schedule.tile_n, boxes, 1, 1},
+                                   .swizzle = 1};
+    return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, name, &view, map, message);
+}
+
+static weft_status make_pages(const weft_plan *plan, const weft_hopper_attention_variant *variant,
+                              const weft_attention_data *data, weft_hopper_paged_params *to, weft_message *message) {
+    const weft_attention *p = &plan->attention;
+    weft_hopper_pages *pages = &to->pages;
+    const int32_t boxes = variant->depth / 64;
     weft_status status;
-    if ((status = make_map_of_kv(plan, "k", data->k, &p->k_strides, 8, &pages->k.eight, message)) ||
+    pages->rows = (int32_t)weft_hopper_attention_page_rows(p, plan->schedule.tile_n);
+    pages->copies = (int32_t)plan->schedule.tile_n / pages->rows;
+    pages->deep = pages->copies == 1 && p->head_dim % 64 == 0;
+    if ((status =
+             pages->deep ? make_deep_map_of_kv(plan, "k", data->k, &p->k_strides, boxes, &to->all.k, message) : WEFT_OK) ||
+        (status =
+             pages->deep ? make_deep_map_of_kv(plan, "v", data->v, &p->v_strides, boxes, &to->all.v, message) : WEFT_OK) ||
+        (status = make_map_of_kv(plan, "k", data->k, &p->k_strides, 8, &pages->k.eight, message)) ||
         (status = make_map_of_kv(plan, "k", data->k, &p->k_strides, 1, &pages->k.one, message)) ||
         (status = make_map_of_kv(plan, "v", data->v, &p->v_strides, 8, &pages->v.eight, message)) ||
         (status = make_map_of_kv(plan, "v", data->v, &p->v_strides, 1, &pages->v.one, message))) {
         return status;
     }
     pages->all = weft_cuda_pages(plan, data);
-    pages->rows = (int32_t)weft_hopper_attention_page_rows(p, plan->schedule.tile_n);
-    pages->copies = (int32_t)plan->schedule.tile_n / pages->rows;
+    pages->page = (int32_t)pages->all.page;
+    pages->count = pages->all.page > 0 && pages->all.pages <= INT32_MAX ? (uint32_t)pages->all.pages : UINT32_C(1) << 31;
     return WEFT_OK;
 }
 
@@ -271,9 +296,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
         (status = make_map_of_q(plan, "o", data->o, &p->o_strides, 64, &to->o_map, message)) ||
         (status = make_map_of_kv(plan, "k", data->k, &p->k_strides, rows, &to->k, message)) ||
         (status = make_map_of_kv(plan, "v", data->v, &p->v_strides, rows, &to->v, message)) ||
-        (status = variant->form == WEFT_HOPPER_PAGES
-                      ? make_pages(plan, data, &((weft_hopper_paged_params *)parameters)->pages, message)
-                      : WEFT_OK) ||
+        (status = variant->form == WEFT_HOPPER_PAGES ? make_pages(plan, variant, data, parameters, message) : WEFT_OK) ||
         (status = p->extras & WEFT_BIAS ? make_bias(plan, data->bias, &to->bias, message) : WEFT_OK)) {
         return status;
     }

@@ -1,5 +1,5 @@
-/* Who asks for tiles, and who has Q, K and V copied: one thread, the producer, or of pages a warp; under masks others
- * beside it. */
+/* Who asks for tiles, and who has Q, K and V copied: one thread, the producer; under masks others beside it. Of pages they
+ * are two warps: see feed_pages.cuh. */
 #ifndef WEFT_CUDA_SM90_ATTENTION_FEED_CUH
 #define WEFT_CUDA_SM90_ATTENTION_FEED_CUH
 
@@ -116,21 +116,10 @@ template <class S> struct hopper_producer {
     int listed, step_of_k; /* pairs: see hopper_job; the step whose K came last */
     uint32_t tiles;        /* started so far */
     int until_look;        /* steps */
-    int page_of_k;         /* pages: see hopper_pager; of the step whose K came last */
-    int next_page;         /* pages: of the step after it, looked up one step early */
 
     __device__ __forceinline__ hopper_producer(const weft_hopper_attention_params &params, hopper_desk<S> &shared,
                                                uint32_t address)
         : p(params), desk(shared), clerk{params, shared}, base(address), left(0), tiles(0), until_look(0) {
-    }
-
-    /* Whether this thread speaks for the producer. All of its lanes ask. */
-    static __device__ __forceinline__ bool leads() {
-        return !S::pages || elect_one();
-    }
-
-    __device__ __forceinline__ hopper_pager<S> pager() const {
-        return {hopper_pages_of(p), desk.fed_keys};
     }
 
     /* Copies one block of K or V into its slot, once the consumers are done with what was there. */
@@ -144,17 +133,6 @@ template <class S> struct hopper_producer {
             tma_load_4d(base + to + slot.index * S::kv_bytes + box * S::kv_box, map, barrier, box * 64, number * S::keys,
                         kv_head, batch, WEFT_KEEP_LAST);
         }
-        slot.next();
-    }
-
-    /* The same of pages, by all lanes. */
-    template <bool K>
-    __device__ __forceinline__ void block_of_pages(const weft_tensor_map *map, const weft_hopper_rows &maps, uint64_t *full,
-                                                   uint64_t *empty, hopper_slot<S::stages> &slot, uint32_t to, int number,
-                                                   int page) const {
-        mbarrier_wait(shared_address(&empty[slot.index]), slot.parity ^ 1);
-        pager().template block<K>(base + to + slot.index * S::kv_bytes, map, maps, shared_address(&full[slot.index]),
-                                  number, page);
         slot.next();
     }
 
@@ -174,12 +152,6 @@ template <class S> struct hopper_producer {
             desk.listed[k_slot.index] = next;
             step_of_k = number = next.step;
         }
-        if constexpr (S::pages) {
-            page_of_k = next_page;
-            block_of_pages<true>(&p.k, hopper_pages_of(p).k, desk.k_full, desk.k_empty, k_slot, S::k_at, number, page_of_k);
-            next_page = pager().find(step_after(number)); /* nobody waits for it before the next block of K */
-            return;
-        }
         block(&p.k, desk.k_full, desk.k_empty, k_slot, S::k_at, number);
     }
 
@@ -196,16 +168,11 @@ template <class S> struct hopper_producer {
 
     /* The next block of V and the K that is used before it, of the step after. */
     __device__ __forceinline__ void next_blocks() {
-        const int step_of_v = S::pairs ? step_of_k : step, page_of_v = S::pages ? page_of_k : 0;
+        const int step_of_v = S::pairs ? step_of_k : step;
         if (left > 1) {
             block_of_k(next_step());
         }
-        if constexpr (S::pages) {
-            block_of_pages<false>(&p.v, hopper_pages_of(p).v, desk.v_full, desk.v_empty, v_slot, S::v_at, step_of_v,
-                                  page_of_v);
-        } else {
-            block(&p.v, desk.v_full, desk.v_empty, v_slot, S::v_at, step_of_v);
-        }
+        block(&p.v, desk.v_full, desk.v_empty, v_slot, S::v_at, step_of_v);
         step = next_step();
         left--;
         if (p.pace.steps && --until_look == 0) {
@@ -265,24 +232,19 @@ template <class S> struct hopper_producer {
         if (!S::masks && p.pace.steps) {
             set_pace(left);
         }
-        if constexpr (S::pages) {
-            next_page = pager().find(step);
-        }
         if (left > 0) { /* there may be room for K before there is for Q */
             block_of_k(step);
         }
         const uint32_t slot = place(job), full = shared_address(&desk.q_full[slot]);
         if (left > 0) {
-            if (leads()) {
-                mbarrier_expect(full, S::q_bytes);
+            mbarrier_expect(full, S::q_bytes);
 #pragma unroll 1
-                for (int box = 0; box < S::boxes; box++) {
-                    tma_load_5d(base + slot * S::q_bytes + box * S::q_box, &p.q, full, box * 64, 0, job.row, job.head,
-                                batch, WEFT_KEEP_FIRST);
-                }
+            for (int box = 0; box < S::boxes; box++) {
+                tma_load_5d(base + slot * S::q_bytes + box * S::q_box, &p.q, full, box * 64, 0, job.row, job.head, batch,
+                            WEFT_KEEP_FIRST);
             }
             next_blocks();
-        } else if (leads()) {
+        } else {
             mbarrier_arrive(full);
         }
     }
@@ -297,20 +259,10 @@ template <class S> struct hopper_producer {
     /* The next tile, when this one has been fed. */
     __device__ __forceinline__ hopper_job next_job() {
         if constexpr (S::masks) {
-            if (leads()) {
-                mbarrier_arrive(shared_address(&desk.wanted));
-            }
+            mbarrier_arrive(shared_address(&desk.wanted));
             feed(0);
             mbarrier_wait(shared_address(&desk.told[tiles % S::q_slots]), tiles / S::q_slots % 2);
-            const hopper_job job = desk.jobs[tiles % S::q_slots];
-            if constexpr (S::pages) {
-                __syncwarp(); /* no lane still copies for the last tile */
-                if (leads()) {
-                    desk.fed_keys = desk.keys[tiles % S::q_slots];
-                }
-                __syncwarp(); /* and all lanes have read the job before one lets go of it */
-            }
-            return job;
+            return desk.jobs[tiles % S::q_slots];
         } else {
             weft_visit visit = {};
             const bool more = clerk.next_visit(visit, tiles == 0);
@@ -333,10 +285,10 @@ template <class S> struct hopper_producer {
             start(job);
             feed(S::ahead);
         }
-        if (!S::splits && leads()) { /* there, the one tile was all */
+        if (!S::splits) { /* there, the one tile was all */
             mbarrier_arrive(shared_address(&desk.q_full[place({})]));
         }
-        if ((p.counter || p.pool) && leads()) {
+        if (p.counter || p.pool) {
             clerk.leave_zero();
         }
     }
@@ -366,11 +318,13 @@ static __device__ __forceinline__ void hopper_ask(const weft_hopper_attention_pa
         weft_visit visit = {};
         mbarrier_wait_idly(shared_address(&desk.wanted), tiles % 2);
         const hopper_job job = clerk.next_visit(visit, tiles == 0) ? clerk.job_of(visit) : hopper_job();
+        std::conditional_t<S::pages, hopper_keys, hopper_nothing> keys = {};
+        if constexpr (S::pages) {
+            keys = job.more ? clerk.keys_of(visit) : keys;
+        }
         mbarrier_wait_idly(shared_address(&desk.q_empty[slot]), tiles / S::q_slots % 2 ^ 1);
         desk.jobs[slot] = job;
-        if constexpr (S::pages) {
-            desk.keys[slot] = job.more ? clerk.keys_of(visit) : hopper_keys();
-        }
+        desk.keys[slot] = keys;
         mbarrier_arrive(shared_address(&desk.told[slot]));
         more = (uint32_t)job.more;
     }

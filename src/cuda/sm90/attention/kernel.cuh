@@ -1,14 +1,15 @@
 /* The Hopper attention kernel: attention forward, one tile of the walk after the other.
  *
  * A CTA is a producer warpgroup, of which one thread asks for tiles and has Q, K and V copied into shared memory (under
- * masks, another thread asks, and a warp works out what queries see; pages are copied by a warp), and two to four consumer
- * warpgroups of 64 queries each, which hold scores, weights and output in registers. Consumers meet only at the barriers of
- * the rings; the producer is as many blocks of keys ahead of them as the rings are deep, across tiles.
+ * masks, another thread asks, and a warp works out what queries see; pages of K and of V are copied by a warp each), and
+ * two to four consumer warpgroups of 64 queries each, which hold scores, weights and output in registers. Consumers meet
+ * only at the barriers of the rings; the producer is as many blocks of keys ahead of them as the rings are deep, across
+ * tiles.
  */
 #ifndef WEFT_CUDA_SM90_ATTENTION_KERNEL_CUH
 #define WEFT_CUDA_SM90_ATTENTION_KERNEL_CUH
 
-#include "cuda/sm90/attention/feed.cuh"
+#include "cuda/sm90/attention/feed_pages.cuh"
 #include "cuda/sm90/attention/parts.cuh"
 
 /* A consumer warpgroup, from tile to tile. The last step of one and the first of the next are one, where two tiles have
@@ -91,7 +92,7 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
         tma_prefetch_map(&p.v);
         tma_prefetch_map(&p.o_map);
         for (int i = 0; i < S::q_slots; i++) {
-            mbarrier_init(shared_address(&desk.q_full[i]), S::bias ? 3 : S::masks ? 2 : 1);
+            mbarrier_init(shared_address(&desk.q_full[i]), S::bias || S::pages ? 3 : S::masks ? 2 : 1);
             mbarrier_init(shared_address(&desk.q_empty[i]), 4 * S::groups);
         }
         for (int i = 0; i < S::stages; i++) {
@@ -120,7 +121,11 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
     grid_wait(); /* what follows reads and writes the caller's memory */
     if (group == 0) {
         registers_lower<S::producer_registers>();
-        if (threadIdx.x < 32 && (S::pages || elect_one())) {
+        if constexpr (S::pages) {
+            if (threadIdx.x % 96 < 32) { /* warps 0 and 3 */
+                hopper_feed_pages<S>(p, desk, base, threadIdx.x < 32);
+            }
+        } else if (threadIdx.x < 32 && elect_one()) {
             hopper_producer<S> producer(p, desk, base);
             producer.run();
         }

@@ -69,7 +69,7 @@ typedef struct weft_hopper_attention_params {
      * side by side for each query. */
     weft_tensor_map q;     /* (head_dim, pack, seq, heads / pack, batch), in boxes of pack x tile_m / pack rows */
     weft_tensor_map o_map; /* as q, in boxes of pack x 64 / pack rows */
-    weft_tensor_map k, v;  /* (head_dim, seq, heads, batch), in boxes of tile_n rows; pages: of pages.rows */
+    weft_tensor_map k, v;  /* (head_dim, seq, heads, batch), in boxes of tile_n rows; pages: see weft_hopper_pages */
     void *o;
     float *lse;             /* (batch, heads, seq), or null */
     weft_strides o_strides; /* elements, multiples of 8 */
@@ -109,7 +109,10 @@ typedef struct weft_hopper_rows {
 typedef struct weft_hopper_pages {
     weft_hopper_rows k, v;
     weft_pages all;       /* the table in device memory; its `page` may be 0 */
-    int32_t rows, copies; /* of a page that are copied at a time, and such copies of a step: at most 32 */
+    int32_t rows, copies; /* of a page that are copied at a time, and such copies of a step: 1, 2, 4, ..., at most 32 */
+    int32_t deep;   /* 1: all columns of a step are one copy, by a map (64, seq, head_dim / 64, heads, batch); 0: each 64 */
+    int32_t page;   /* keys of a page: all.page */
+    uint32_t count; /* pages that there are, numbers up to 2^31 - 1 where there is no list */
 } weft_hopper_pages;
 
 /* What variants with pages take in place of the parameters of all others, which a launch had better not be longer by. */

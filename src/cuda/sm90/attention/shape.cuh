@@ -36,8 +36,8 @@ template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES, bool SPLITS, i
         bias ? WEFT_HOPPER_BIAS_Q_SLOTS(DEPTH, tile_m, KEYS, STAGES) : WEFT_HOPPER_Q_SLOTS(DEPTH, tile_m, KEYS, STAGES);
     static constexpr bool stages_o = q_slots > 1; /* whether output is stored by way of the queries' place */
     /* Steps before its last that a tile's successor is asked for. An answer takes two thousand clocks, and more where a
-     * sequence has to be found; a later question leaves fewer tiles with workers that are behind. */
-    static constexpr int ahead = masks ? 2 * STAGES : STAGES;
+     * sequence has to be found, or its pages; a later question leaves fewer tiles with workers that are behind. */
+    static constexpr int ahead = pages ? 3 * STAGES : masks ? 2 * STAGES : STAGES;
     static constexpr uint32_t k_at = q_slots * q_bytes, v_at = k_at + STAGES * kv_bytes, bias_at = v_at + STAGES * kv_bytes;
     static constexpr uint32_t bias_bytes =
         WEFT_HOPPER_BIAS_BYTES(DEPTH, tile_m, KEYS, STAGES) / GROUPS; /* of a warpgroup */
@@ -206,8 +206,10 @@ template <class S> struct hopper_desk {
     std::conditional_t<S::masks, hopper_view<S>, hopper_nothing> views[S::q_slots]; /* likewise */
     std::conditional_t<S::pairs, hopper_step, hopper_nothing> listed[S::stages];    /* each goes with its K */
     std::conditional_t<S::bias, hopper_bias_desk<S>, hopper_nothing> bias;
-    std::conditional_t<S::rotates, hopper_steps, hopper_nothing> fed; /* of the producer's tile; here as `worker` is */
-    std::conditional_t<S::pages, hopper_keys, hopper_nothing> keys[S::q_slots], fed_keys; /* of each job; as `fed` */
+    std::conditional_t<S::rotates && !S::pages, hopper_steps, hopper_nothing>
+        fed; /* of the producer's tile; here as `worker` is */
+    std::conditional_t<S::pages, hopper_keys, hopper_nothing> keys[S::q_slots],
+        fed_keys[2]; /* of each job; of V's tile and of K's */
 };
 
 /* A place in the ring of blocks of K or V, of which every STRIDE-th is used. */

@@ -309,6 +309,17 @@ template <class S> struct hopper_consumer {
     __device__ __forceinline__ bool guess(float (&scores)[COUNT], float (&sums)[2], const hopper_rows &rows,
                                           const hopper_share &share, int step) {
         const bool masked = S::masks && step >= share.unmasked;
+        /* Most have no scores to finish, and are not to go around all that follows. At head dim 256 this would spill. */
+        if constexpr (S::pages && S::depth <= 128) {
+            if (!p.alibi && p.cap <= 0) {
+                if (masked) {
+                    mask(scores, share, step);
+                }
+                hopper_exponentials<S>(scores, rows, p.scale_log2);
+                hopper_add<S>(sums, scores);
+                return false;
+            }
+        }
         if constexpr (S::scores) {
             const bool before = step < ahead;
             if ((before || (S::rotates && step >= behind)) && !masked) {
