@@ -24,17 +24,21 @@ static __device__ __forceinline__ int decode_sum(int number) {
     return number;
 }
 
-/* Whether sequences are alike, as the host knows them: what is not asked for is not compiled, and a launch need not fetch
- * it. */
-enum decode_alike { DECODE_UNLIKE, DECODE_ALIKE, DECODE_EITHER };
+/* How a CTA comes to its runs: by lengths that it reads; by the parameters, since all sequences are alike; by the list of
+ * weft_plan_prepare(); or as the parameters say. What is not asked for is not compiled, and a launch need not fetch it. */
+enum decode_way { DECODE_BY_LENGTHS, DECODE_ALIKE, DECODE_LISTED, DECODE_ANY_WAY };
 
-template <decode_alike KIND> static __device__ __forceinline__ bool decode_is_alike(const weft_decode_params &p) {
-    return KIND == DECODE_ALIKE || (KIND == DECODE_EITHER && p.alike);
+template <decode_way WAY> static __device__ __forceinline__ bool decode_is_alike(const weft_decode_params &p) {
+    return WAY == DECODE_ALIKE || (WAY == DECODE_ANY_WAY && p.alike);
+}
+
+template <decode_way WAY> static __device__ __forceinline__ bool decode_is_listed(const weft_decode_params &p) {
+    return WAY == DECODE_LISTED || (WAY == DECODE_ANY_WAY && p.list);
 }
 
 /* ALONE: 0, or rows of a tile where a sequence stands alone: the level of its runs is its own, by weft_run_level_alone(),
  * and it has as many tiles as its queries take. */
-template <int ALONE, decode_alike KIND = DECODE_EITHER> struct decode_deal {
+template <int ALONE, decode_way WAY = DECODE_ANY_WAY> struct decode_deal {
     int level;
     int base;       /* sequences base .. base + 31 are looked at */
     int before;     /* runs of those before them, in all tiles */
@@ -69,7 +73,7 @@ template <int ALONE, decode_alike KIND = DECODE_EITHER> struct decode_deal {
     }
 
     __device__ __forceinline__ explicit decode_deal(const weft_decode_params &p) : level(p.level), base(0), before(0) {
-        if (decode_is_alike<KIND>(p) || p.list) {
+        if (decode_is_alike<WAY>(p) || decode_is_listed<WAY>(p)) {
             return;
         }
         if (ALONE) {
@@ -131,7 +135,7 @@ template <int ALONE, decode_alike KIND = DECODE_EITHER> struct decode_deal {
     /* The run of a place, or false when there is none. Places may only grow from call to call. */
     __device__ __forceinline__ bool find(const weft_decode_params &p, int place, decode_run &run) {
         int tiles = (int)p.runs.tiles;
-        if (decode_is_alike<KIND>(p)) {
+        if (decode_is_alike<WAY>(p)) {
             return find_alike(p, place, run);
         }
         for (;;) {

@@ -163,14 +163,14 @@ static __device__ __forceinline__ void decode_tell(const weft_decode_params &p, 
 }
 
 /* Runs, one after the other, until there are no more. */
-template <class S, decode_alike KIND> static __device__ __forceinline__ void decode_take_runs(const weft_decode_params &p) {
+template <class S, decode_way WAY> static __device__ __forceinline__ void decode_take_runs(const weft_decode_params &p) {
     extern __shared__ __align__(128) unsigned char decode_shared[];
     const int warp = (int)threadIdx.x / 32;
     unsigned char *ring = decode_shared + warp * S::stages * S::stage_bytes;
     const uint32_t ring_at = (uint32_t)__cvta_generic_to_shared(ring);
     float *put = (float *)(decode_shared + S::ring_bytes);
     static __shared__ decode_taken taken[2]; /* of this run and the next, in turn */
-    const bool is_alike = decode_is_alike<KIND>(p), listed = KIND != DECODE_ALIKE && p.list;
+    const bool is_alike = decode_is_alike<WAY>(p), listed = decode_is_listed<WAY>(p);
     /* Where all sequences are alike, all about a run is in the parameters. Where runs are prepared, lengths are older than
      * the launch before, which is over if it made the list. Else it may have written them.
      * Behind the wait: who comes next may then read what is older than this launch. */
@@ -179,7 +179,7 @@ template <class S, decode_alike KIND> static __device__ __forceinline__ void dec
         grid_wait();
         grid_let_next();
     }
-    decode_deal<S::alone, KIND> deal(p);
+    decode_deal<S::alone, WAY> deal(p);
     decode_run run;
     int turn = 0;
     if (listed) {
@@ -293,11 +293,13 @@ template <class S, decode_alike KIND> static __device__ __forceinline__ void dec
 
 template <class S> static __device__ __forceinline__ void decode_attention(const weft_decode_params &p) {
     if (S::fresh) {
-        decode_take_runs<S, DECODE_EITHER>(p);
+        decode_take_runs<S, DECODE_ANY_WAY>(p);
     } else if (p.alike) {
         decode_take_runs<S, DECODE_ALIKE>(p);
+    } else if (p.list) {
+        decode_take_runs<S, DECODE_LISTED>(p);
     } else {
-        decode_take_runs<S, DECODE_UNLIKE>(p);
+        decode_take_runs<S, DECODE_BY_LENGTHS>(p);
     }
 }
 
