@@ -1,7 +1,10 @@
 /* The two consumer warpgroups. Each has all rows of the tile and half of the output's columns, 64 x 256 sums in registers.
- * They take blocks of keys in pairs: the first computes the scores and weights of a pair's first block, the second of its
- * second, and each multiplies both blocks' weights by its half of V. So one multiplies while the other computes
- * exponentials.
+ * Of a run's blocks of keys the first warpgroup has the even ones, the second the odd ones: it computes their scores and
+ * weights. Both multiply all blocks' weights by their half of V, in the same order.
+ *
+ * So a warpgroup takes turns: the other's weights times V, and behind it, as the block arrives, the scores of its own; its
+ * own weights; those times V. While one computes exponentials, the other multiplies, and while a block is worked on, the
+ * next one arrives.
  *
  * A block's weights are put where its K was, which nobody needs once its scores are there. */
 #ifndef WEFT_CUDA_SM90_MLA_SWEEP_CUH
@@ -16,11 +19,12 @@ struct mla_rows {
     float max[2], sum[2]; /* over all blocks, and of this thread's own weights */
 };
 
-template <class S, int WHO> struct mla_consumer {
+template <class S> struct mla_consumer {
     static constexpr int sums = WEFT_MLA_DEPTH_V / 4; /* of a thread */
     const weft_decode_params &p;
     mla_desk &desk;
     uint32_t q, ring; /* shared addresses */
+    uint32_t who;     /* 0 or 1 */
     mla_rows rows;
 
     static __device__ __forceinline__ int first_row() {
@@ -39,50 +43,60 @@ template <class S, int WHO> struct mla_consumer {
         }
     }
 
+    /* Whether a part has arrived, as a lane sees it and tells the others. */
+    __device__ __forceinline__ bool is_there(uint32_t number, int part) const {
+        return __any_sync(~0u, mbarrier_test(shared_address(&desk.full[mla_slot(number)][part]), mla_parity(number)));
+    }
+
     __device__ __forceinline__ void wait_part(uint32_t number, int part) const {
         mbarrier_wait(shared_address(&desk.full[mla_slot(number)][part]), mla_parity(number));
     }
 
-    __device__ __forceinline__ void begin(const mla_view &view) {
+    __device__ __forceinline__ void begin(const mla_task &task) {
+        const int row = first_row();
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const int row = first_row() + 8 * i;
-            rows.begin[i] = rows.end[i] = 0;
+            rows.begin[i] = task.from[row + 8 * i];
+            rows.end[i] = task.to[row + 8 * i];
             rows.max[i] = -INFINITY;
             rows.sum[i] = 0;
-            if (row < view.count) {
-                const weft_rows seen = view.seen(p, weft_divide(view.row + row, &p.by_group));
-                rows.begin[i] = (int)seen.begin;
-                rows.end[i] = (int)seen.end;
-            }
         }
-        const bool both = first_row() + 8 < view.count;
+        const bool both = row + 8 < task.view.count;
         rows.from = both ? max(rows.begin[0], rows.begin[1]) : rows.begin[0];
-        rows.to = both ? min(rows.end[0], rows.end[1]) : first_row() < view.count ? rows.end[0] : INT32_MAX;
+        rows.to = both ? min(rows.end[0], rows.end[1]) : row < task.view.count ? rows.end[0] : INT32_MAX;
     }
 
-    /* Starts the scores of a block, part by part as it arrives. */
-    __device__ __forceinline__ void start_scores(float (&scores)[WEFT_MLA_KEYS / 2], uint32_t number) const {
+    /* Starts the scores of a block, part by part as it arrives. `holds`: the product with the block before is under way;
+     * its slot is given back as soon as this warpgroup would wait. */
+    template <int PART = 0>
+    __device__ __forceinline__ void start_scores(float (&scores)[WEFT_MLA_KEYS / 2], uint32_t number, bool &holds) const {
+        constexpr int first = 4 * WEFT_MLA_WIDE * PART,
+                      last = PART == MLA_PARTS - 1 ? first + 4 : first + 4 * WEFT_MLA_WIDE;
+        if (holds && (PART == MLA_PARTS - 1 || !is_there(number, PART))) {
+            wgmma_wait<PART>();
+            release(number - 1);
+            holds = false;
+        }
+        wait_part(number, PART);
         const uint64_t a = wgmma_operand(settled(q)), b = wgmma_operand(slot_at(number));
         wgmma_hold(scores);
+        wgmma_fence();
 #pragma unroll
-        for (int part = 0; part < MLA_PARTS; part++) {
-            wait_part(number, part);
-            wgmma_fence();
-#pragma unroll
-            for (int i = 8 * part; i < min(8 * part + 8, 4 * WEFT_MLA_BOXES); i++) { /* 16 columns are 32 bytes, 64 a box */
-                const uint32_t at = i / 4 * WEFT_MLA_BOX + i % 4 * 32;
-                wgmma<WEFT_MLA_KEYS>::template shared<S::bf16, false, false>(scores, wgmma_further(a, at),
-                                                                             wgmma_further(b, at), i > 0);
-            }
-            wgmma_commit();
+        for (int i = first; i < last; i++) { /* 16 columns are 32 bytes, 64 a box */
+            const uint32_t at = i / 4 * WEFT_MLA_BOX + i % 4 * 32;
+            wgmma<WEFT_MLA_KEYS>::template shared<S::bf16, false, false>(scores, wgmma_further(a, at), wgmma_further(b, at),
+                                                                         i > 0);
         }
+        wgmma_commit();
         wgmma_hold(scores);
+        if constexpr (PART + 1 < MLA_PARTS) {
+            start_scores<PART + 1>(scores, number, holds);
+        }
     }
 
     /* V of a block: this warpgroup's columns. 16 keys are two atoms of 1024 bytes. */
     __device__ __forceinline__ uint64_t values_of(uint32_t number) const {
-        return wgmma_operand(slot_at(number) + WHO * 4 * WEFT_MLA_BOX, 1024, WEFT_MLA_BOX);
+        return wgmma_operand(slot_at(number) + who * 4 * WEFT_MLA_BOX, 1024, WEFT_MLA_BOX);
     }
 
     /* Starts out += weights V of this warpgroup's own block. */
@@ -188,6 +202,7 @@ template <class S, int WHO> struct mla_consumer {
         const uint32_t slot = mla_slot(number), lane = thread_index() % 32;
         const uint32_t row = thread_index() % 128 / 32 * 16 + lane / 8 % 2 * 8 + lane % 8; /* whose address it gives */
         const uint32_t to = slot_at(number) + (WEFT_MLA_BOXES - 1) * WEFT_MLA_BOX + row * 128;
+        barrier_sync(2 + who, 128); /* all warps' scores are there: nobody reads K any more */
 #pragma unroll
         for (int i = 0; i < WEFT_MLA_KEYS / 16; i++) {
             const uint32_t four[4] = {weights[4 * i], weights[4 * i + 1], weights[4 * i + 2], weights[4 * i + 3]};
@@ -207,8 +222,11 @@ template <class S, int WHO> struct mla_consumer {
         mbarrier_wait(shared_address(&desk.weights[slot]), mla_parity(number));
         const float max[2] = {desk.max[slot][first_row()], desk.max[slot][first_row() + 8]};
         grow(max, scale);
-        wait_part(number, 2 * WHO); /* long there, as scores were computed; but here it is known */
-        wait_part(number, 2 * WHO + 1);
+        constexpr int half = (MLA_PARTS - 1) / 2;
+#pragma unroll
+        for (int i = 0; i < half; i++) {
+            wait_part(number, (int)who * half + i); /* long there, as scores were computed; but here it is known */
+        }
     }
 
     __device__ __forceinline__ void rescale(float (&out)[sums], const float (&scale)[2]) const {
@@ -221,66 +239,56 @@ template <class S, int WHO> struct mla_consumer {
     }
 
     __device__ __forceinline__ void release(uint32_t number) const {
-        arrive(desk.empty[mla_slot(number)][WHO]);
+        arrive(desk.empty[mla_slot(number)][who]);
+    }
+
+    /* Waits for the other's weights of a block, and starts their product. */
+    __device__ __forceinline__ void take_other(float (&out)[sums], uint32_t number) {
+        float scale[2];
+        hear(number, scale);
+        rescale(out, scale);
+        start_other(out, number);
+    }
+
+    /* This warpgroup's own block, all of it. */
+    __device__ __forceinline__ void take_own(float (&out)[sums], uint32_t number, int key, bool &holds, bool is_last) {
+        float scores[WEFT_MLA_KEYS / 2], scale[2];
+        uint32_t weights[WEFT_MLA_KEYS / 4];
+        start_scores(scores, number, holds);
+        wgmma_wait<0>();
+        wgmma_hold(scores);
+        wgmma_hold(out);
+        if (is_last) {
+            arrive(desk.q_empty);
+        }
+        soften(scores, weights, key, number, scale);
+        rescale(out, scale);
+        start_own(out, weights, number);
+        wgmma_wait<0>(); /* the slot is of more use empty than a product in advance */
+        wgmma_hold(out);
+        release(number);
     }
 
     /* The blocks of a run: number .. number + count - 1 of the CTA, from key `key` on. */
     __device__ __forceinline__ void sweep(float (&out)[sums], uint32_t number, int count, int key) {
+        bool holds = who == 1;
+        if (who == 1) {
+            take_other(out, number);
+        }
 #pragma unroll 1
-        for (int i = 0; i < count; i += 2, number += 2, key += 2 * WEFT_MLA_KEYS) {
-            const bool second = i + 1 < count; /* of the pair */
-            float scores[WEFT_MLA_KEYS / 2], scale[2];
-            uint32_t weights[WEFT_MLA_KEYS / 4];
-            if (WHO == 0) {
-                start_scores(scores, number);
-                wgmma_wait<0>();
-                wgmma_hold(scores);
-                if (i + 2 >= count) {
-                    arrive(desk.q_empty);
-                }
-                soften(scores, weights, key, number, scale);
-                rescale(out, scale);
-                start_own(out, weights, number);
-                if (second) {
-                    hear(number + 1, scale);
-                    wgmma_wait<0>();
-                    wgmma_hold(out);
-                    release(number);
-                    rescale(out, scale);
-                    start_other(out, number + 1);
-                }
-                wgmma_wait<0>();
-                wgmma_hold(out);
-                release(second ? number + 1 : number);
-            } else if (second) {
-                start_scores(scores, number + 1);
-                hear(number, scale);
-                rescale(out, scale);
-                start_other(out, number);
-                wgmma_wait<1>();
-                wgmma_hold(scores);
-                if (i + 3 >= count) {
-                    arrive(desk.q_empty);
-                }
-                soften(scores, weights, key + WEFT_MLA_KEYS, number + 1, scale);
-                wgmma_wait<0>();
-                wgmma_hold(out);
-                release(number);
-                rescale(out, scale);
-                start_own(out, weights, number + 1);
-                wgmma_wait<0>();
-                wgmma_hold(out);
-                release(number + 1);
-            } else {
-                hear(number, scale);
-                rescale(out, scale);
-                start_other(out, number);
-                wgmma_wait<0>();
-                wgmma_hold(out);
-                release(number);
+        for (int i = (int)who; i < count; i += 2) {
+            take_own(out, number + i, key + i * WEFT_MLA_KEYS, holds, i + 2 >= count);
+            if (i + 1 < count) {
+                take_other(out, number + i + 1);
+                holds = true;
             }
         }
-        if (WHO == 1 && count == 1) {
+        wgmma_wait<0>();
+        wgmma_hold(out);
+        if (holds) {
+            release(number + count - 1);
+        }
+        if (who == 1 && count == 1) {
             arrive(desk.q_empty);
         }
     }
