@@ -52,7 +52,7 @@ static __device__ __forceinline__ void mla_store_row(const mla_consumer<S> &cons
     const weft_decode_params &p = consumer.p;
     const int first = 256 * (int)consumer.who + 2 * (int)(thread_index() % 4);
     const mla_place place(p, view, consumer.first_row() + 8 * which);
-    const decode_total total = decode_total_of(p, place.head, consumer.rows.max[which], consumer.rows.sum[which]);
+    const decode_total total = decode_total_of(p, place.head, consumer.rows.base[which], consumer.rows.sum[which]);
 #pragma unroll
     for (int i = 0; i < WEFT_MLA_DEPTH_V / 16; i++) {
         if (first + 8 * i < p.head_dim_v) {
@@ -77,7 +77,7 @@ static __device__ __forceinline__ void mla_leave_row(const mla_consumer<S> &cons
         *(float2 *)(to + 64 * i) = make_float2(out[4 * i + 2 * which], out[4 * i + 2 * which + 1]);
     }
     if (consumer.who == 0 && column == 0) {
-        *(float2 *)(consumer.p.stats + 2 * (at + row)) = make_float2(consumer.rows.max[which], consumer.rows.sum[which]);
+        *(float2 *)(consumer.p.stats + 2 * (at + row)) = make_float2(consumer.rows.base[which], consumer.rows.sum[which]);
     }
 }
 

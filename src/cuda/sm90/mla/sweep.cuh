@@ -15,9 +15,14 @@
 /* Keys that a thread's two rows see, and their sums: rows 16 warp + lane / 4 and the eighth behind it. */
 struct mla_rows {
     int begin[2], end[2];
-    int from, to;         /* keys that both see, as far as there are such rows */
-    float max[2], sum[2]; /* over all blocks, and of this thread's own weights */
+    int from, to;  /* keys that both see, as far as there are such rows */
+    float base[2]; /* weights are 2^(score - base) */
+    float sum[2];  /* of this thread's own weights */
 };
+
+/* A row's base is a score of one of its blocks' largest, and stays until a score is larger by this: weights are up to 2^8,
+ * which 16 bits hold as well as 1, and sums are seldom rescaled. */
+constexpr float MLA_SLACK = 8;
 
 template <class S> struct mla_consumer {
     static constexpr int sums = WEFT_MLA_DEPTH_V / 4; /* of a thread */
@@ -58,7 +63,7 @@ template <class S> struct mla_consumer {
         for (int i = 0; i < 2; i++) {
             rows.begin[i] = task.from[row + 8 * i];
             rows.end[i] = task.to[row + 8 * i];
-            rows.max[i] = -INFINITY;
+            rows.base[i] = -INFINITY;
             rows.sum[i] = 0;
         }
         const bool both = row + 8 < task.view.count;
@@ -155,12 +160,12 @@ template <class S> struct mla_consumer {
         }
     }
 
-    /* The rows' largest scores grow to `max`: by how much their sums shrink. */
-    __device__ __forceinline__ void grow(const float (&max)[2], float (&scale)[2]) {
+    /* The rows' bases grow to `base`: by how much their sums shrink. */
+    __device__ __forceinline__ void grow(const float (&base)[2], float (&scale)[2]) {
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            scale[i] = exp2_flushed(rows.max[i] - (max[i] == -INFINITY ? 0.0f : max[i]));
-            rows.max[i] = max[i];
+            scale[i] = exp2_flushed(rows.base[i] - (base[i] == -INFINITY ? 0.0f : base[i]));
+            rows.base[i] = base[i];
             rows.sum[i] *= scale[i];
         }
     }
@@ -170,18 +175,21 @@ template <class S> struct mla_consumer {
                                            int key, uint32_t number, float (&scale)[2]) {
         const uint32_t slot = mla_slot(number);
         finish_scores(scores, key, desk.wrong[slot]);
-        float most[2] = {rows.max[0], rows.max[1]};
+        float most[4] = {scores[0], scores[1], scores[2], scores[3]},
+              base[2]; /* two for each row, as one waits for itself */
 #pragma unroll
-        for (int i = 0; i < WEFT_MLA_KEYS / 2; i++) {
-            most[i / 2 % 2] = fmaxf(most[i / 2 % 2], scores[i]);
+        for (int i = 4; i < WEFT_MLA_KEYS / 2; i++) {
+            most[i % 4] = fmaxf(most[i % 4], scores[i]);
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            most[i] = fmaxf(most[i], __shfl_xor_sync(~0u, most[i], 1));
-            most[i] = fmaxf(most[i], __shfl_xor_sync(~0u, most[i], 2));
+            base[i] = fmaxf(most[2 * i], most[2 * i + 1]);
+            base[i] = fmaxf(base[i], __shfl_xor_sync(~0u, base[i], 1));
+            base[i] = fmaxf(base[i], __shfl_xor_sync(~0u, base[i], 2));
+            base[i] = base[i] > rows.base[i] + MLA_SLACK ? base[i] : rows.base[i];
         }
-        grow(most, scale);
-        const float from[2] = {most[0] == -INFINITY ? 0.0f : most[0], most[1] == -INFINITY ? 0.0f : most[1]};
+        grow(base, scale);
+        const float from[2] = {base[0] == -INFINITY ? 0.0f : base[0], base[1] == -INFINITY ? 0.0f : base[1]};
         float added[2] = {0, 0};
 #pragma unroll
         for (int i = 0; i < WEFT_MLA_KEYS / 2; i++) {
@@ -197,7 +205,7 @@ template <class S> struct mla_consumer {
         tell(weights, number);
     }
 
-    /* Puts weights and largest scores where the other finds them. */
+    /* Puts weights and bases where the other finds them. */
     __device__ __forceinline__ void tell(const uint32_t (&weights)[WEFT_MLA_KEYS / 4], uint32_t number) const {
         const uint32_t slot = mla_slot(number), lane = thread_index() % 32;
         const uint32_t row = thread_index() % 128 / 32 * 16 + lane / 8 % 2 * 8 + lane % 8; /* whose address it gives */
@@ -209,19 +217,19 @@ template <class S> struct mla_consumer {
             stmatrix_x4(to + 16 * ((2 * i + lane / 16) ^ (row % 8)), four);
         }
         if (lane % 4 == 0) {
-            desk.max[slot][first_row()] = rows.max[0];
-            desk.max[slot][first_row() + 8] = rows.max[1];
+            desk.base[slot][first_row()] = rows.base[0];
+            desk.base[slot][first_row() + 8] = rows.base[1];
         }
         fence_shared_for_async();
         arrive(desk.weights[slot]);
     }
 
-    /* Waits for the other's weights, and takes its largest scores over. */
+    /* Waits for the other's weights, and takes its bases over. */
     __device__ __forceinline__ void hear(uint32_t number, float (&scale)[2]) {
         const uint32_t slot = mla_slot(number);
         mbarrier_wait(shared_address(&desk.weights[slot]), mla_parity(number));
-        const float max[2] = {desk.max[slot][first_row()], desk.max[slot][first_row() + 8]};
-        grow(max, scale);
+        const float base[2] = {desk.base[slot][first_row()], desk.base[slot][first_row() + 8]};
+        grow(base, scale);
         constexpr int half = (MLA_PARTS - 1) / 2;
 #pragma unroll
         for (int i = 0; i < half; i++) {
@@ -250,18 +258,21 @@ template <class S> struct mla_consumer {
         start_other(out, number);
     }
 
-    /* This warpgroup's own block, all of it. */
-    __device__ __forceinline__ void take_own(float (&out)[sums], uint32_t number, int key, bool &holds, bool is_last) {
-        float scores[WEFT_MLA_KEYS / 2], scale[2];
+    /* Behind the scores of this warpgroup's own block: its weights, and their product. `holds`: the product with the block
+     * before is still under way. */
+    __device__ __forceinline__ void finish_own(float (&out)[sums], float (&scores)[WEFT_MLA_KEYS / 2], uint32_t number,
+                                               int key, bool is_last, bool holds) {
+        float scale[2];
         uint32_t weights[WEFT_MLA_KEYS / 4];
-        start_scores(scores, number, holds);
-        wgmma_wait<0>();
-        wgmma_hold(scores);
-        wgmma_hold(out);
         if (is_last) {
             arrive(desk.q_empty);
         }
         soften(scores, weights, key, number, scale);
+        if (holds) {
+            wgmma_wait<0>();
+            wgmma_hold(out);
+            release(number - 1);
+        }
         rescale(out, scale);
         start_own(out, weights, number);
         wgmma_wait<0>(); /* the slot is of more use empty than a product in advance */
@@ -269,15 +280,39 @@ template <class S> struct mla_consumer {
         release(number);
     }
 
+    /* The second's first block: it has long been there, and the weights of the one before are not yet. So its scores come
+     * first. */
+    __device__ __forceinline__ void begin_second(float (&out)[sums], uint32_t number, int key, bool is_last) {
+        float scores[WEFT_MLA_KEYS / 2], scale[2];
+        bool holds = false;
+        start_scores(scores, number, holds);
+        hear(number - 1, scale); /* there are no sums yet to be rescaled */
+        start_other(out, number - 1);
+        wgmma_wait<1>();
+        wgmma_hold(scores);
+        finish_own(out, scores, number, key, is_last, true);
+    }
+
     /* The blocks of a run: number .. number + count - 1 of the CTA, from key `key` on. */
     __device__ __forceinline__ void sweep(float (&out)[sums], uint32_t number, int count, int key) {
-        bool holds = who == 1;
-        if (who == 1) {
-            take_other(out, number);
+        int i = 2 * (int)who; /* blocks that are done */
+        bool holds = false;   /* the product with the latest is under way, and its slot not given back */
+        if (who == 1 && count > 1) {
+            begin_second(out, number + 1, key + WEFT_MLA_KEYS, count <= 3);
+        }
+        if (who == 1 && count != 2) {
+            take_other(out, number + (count > 1 ? 2 : 0));
+            holds = true;
+            i++;
         }
 #pragma unroll 1
-        for (int i = (int)who; i < count; i += 2) {
-            take_own(out, number + i, key + i * WEFT_MLA_KEYS, holds, i + 2 >= count);
+        for (; i < count; i += 2) {
+            float scores[WEFT_MLA_KEYS / 2];
+            start_scores(scores, number + i, holds);
+            wgmma_wait<0>();
+            wgmma_hold(scores);
+            wgmma_hold(out);
+            finish_own(out, scores, number + i, key + i * WEFT_MLA_KEYS, i + 2 >= count, false);
             if (i + 1 < count) {
                 take_other(out, number + i + 1);
                 holds = true;
