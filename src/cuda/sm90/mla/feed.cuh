@@ -281,11 +281,12 @@ static __device__ __forceinline__ void mla_feed_q(const weft_mla_params &p, mla_
     for (uint32_t nth = 0; more; nth++) {
         const mla_task &task = mla_take(desk, nth);
         more = task.is_there;
-        if (more && task.view.first < task.view.last) {
+        /* Who does not copy must not wait either: Q could be free again, and taken, before it looks. */
+        if (more && task.view.first < task.view.last && (is_first || !p.wide.has_q)) {
             mbarrier_wait(shared_address(&desk.q_empty), (tiles++ & 1) ^ 1);
             if (!p.wide.has_q) {
                 mla_copy_q(p, desk, task.view, to);
-            } else if (is_first && elect_one()) {
+            } else if (elect_one()) {
                 mla_load_q(p, desk, task.view, to);
             }
         }
