@@ -71,31 +71,43 @@ template <class S> struct mla_consumer {
         rows.to = both ? min(rows.end[0], rows.end[1]) : row < task.view.count ? rows.end[0] : INT32_MAX;
     }
 
-    /* Starts the scores of a block, part by part as it arrives. `holds`: the product with the block before is under way;
-     * its slot is given back as soon as this warpgroup would wait. */
-    template <int PART = 0>
-    __device__ __forceinline__ void start_scores(float (&scores)[WEFT_MLA_KEYS / 2], uint32_t number, bool &holds) const {
-        constexpr int first = 4 * WEFT_MLA_WIDE * PART,
-                      last = PART == MLA_PARTS - 1 ? first + 4 : first + 4 * WEFT_MLA_WIDE;
-        if (holds && (PART == MLA_PARTS - 1 || !is_there(number, PART))) {
-            wgmma_wait<PART>();
-            release(number - 1);
-            holds = false;
-        }
+    /* Starts a part of a block's scores, once it is there. */
+    template <int PART>
+    __device__ __forceinline__ void start_part(float (&scores)[WEFT_MLA_KEYS / 2], uint32_t number) const {
+        constexpr int first = 4 * WEFT_MLA_WIDE * PART;
+        constexpr int last = PART == MLA_PARTS - 1 ? first + 4 : first + 4 * WEFT_MLA_WIDE;
         wait_part(number, PART);
         const uint64_t a = wgmma_operand(settled(q)), b = wgmma_operand(slot_at(number));
-        wgmma_hold(scores);
+        if constexpr (PART > 0) {
+            wgmma_hold(scores);
+        }
         wgmma_fence();
 #pragma unroll
         for (int i = first; i < last; i++) { /* 16 columns are 32 bytes, 64 a box */
             const uint32_t at = i / 4 * WEFT_MLA_BOX + i % 4 * 32;
-            wgmma<WEFT_MLA_KEYS>::template shared<S::bf16, false, false>(scores, wgmma_further(a, at), wgmma_further(b, at),
-                                                                         i > 0);
+            if (i == 0) {
+                wgmma<WEFT_MLA_KEYS>::template shared_first<S::bf16, false, false>(scores, a, b);
+            } else {
+                wgmma<WEFT_MLA_KEYS>::template shared<S::bf16, false, false>(scores, wgmma_further(a, at),
+                                                                             wgmma_further(b, at), true);
+            }
         }
         wgmma_commit();
         wgmma_hold(scores);
+    }
+
+    /* Starts the others, from the second on. `holds`: the product with the block before is under way, behind the first
+     * part; its slot is given back as soon as this warpgroup would wait. */
+    template <int PART = 1>
+    __device__ __forceinline__ void start_parts(float (&scores)[WEFT_MLA_KEYS / 2], uint32_t number, bool &holds) const {
+        if (holds && (PART == MLA_PARTS - 1 || !is_there(number, PART))) {
+            wgmma_wait<PART - 1>();
+            release(number - 1);
+            holds = false;
+        }
+        start_part<PART>(scores, number);
         if constexpr (PART + 1 < MLA_PARTS) {
-            start_scores<PART + 1>(scores, number, holds);
+            start_parts<PART + 1>(scores, number, holds);
         }
     }
 
@@ -261,18 +273,13 @@ template <class S> struct mla_consumer {
     /* Behind the scores of this warpgroup's own block: its weights, and their product. `holds`: the product with the block
      * before is still under way. */
     __device__ __forceinline__ void finish_own(float (&out)[sums], float (&scores)[WEFT_MLA_KEYS / 2], uint32_t number,
-                                               int key, bool is_last, bool holds) {
+                                               int key, bool is_last) {
         float scale[2];
         uint32_t weights[WEFT_MLA_KEYS / 4];
         if (is_last) {
             arrive(desk.q_empty);
         }
         soften(scores, weights, key, number, scale);
-        if (holds) {
-            wgmma_wait<0>();
-            wgmma_hold(out);
-            release(number - 1);
-        }
         rescale(out, scale);
         start_own(out, weights, number);
         wgmma_wait<0>(); /* the slot is of more use empty than a product in advance */
@@ -280,43 +287,44 @@ template <class S> struct mla_consumer {
         release(number);
     }
 
-    /* The second's first block: it has long been there, and the weights of the one before are not yet. So its scores come
-     * first. */
-    __device__ __forceinline__ void begin_second(float (&out)[sums], uint32_t number, int key, bool is_last) {
-        float scores[WEFT_MLA_KEYS / 2], scale[2];
-        bool holds = false;
-        start_scores(scores, number, holds);
-        hear(number - 1, scale); /* there are no sums yet to be rescaled */
-        start_other(out, number - 1);
-        wgmma_wait<1>();
-        wgmma_hold(scores);
-        finish_own(out, scores, number, key, is_last, true);
+    /* Behind block i of this warpgroup's own: what there is to start. The first part of its next block fills the time until
+     * the other's weights are there. */
+    __device__ __forceinline__ bool go_on(float (&out)[sums], float (&scores)[WEFT_MLA_KEYS / 2], uint32_t number, int i,
+                                          int count) {
+        if (i + 2 < count) {
+            start_part<0>(scores, number + i + 2);
+        }
+        if (i + 1 < count) {
+            take_other(out, number + i + 1);
+        }
+        return i + 1 < count;
     }
 
     /* The blocks of a run: number .. number + count - 1 of the CTA, from key `key` on. */
     __device__ __forceinline__ void sweep(float (&out)[sums], uint32_t number, int count, int key) {
-        int i = 2 * (int)who; /* blocks that are done */
-        bool holds = false;   /* the product with the latest is under way, and its slot not given back */
-        if (who == 1 && count > 1) {
-            begin_second(out, number + 1, key + WEFT_MLA_KEYS, count <= 3);
+        float scores[WEFT_MLA_KEYS / 2];
+        int i = (int)who;
+        wgmma_hold(out);    /* it is 0 here already, not only where it is needed: products are under way there */
+        bool holds = false; /* the product with the block before is under way, and its slot not given back */
+        if (who == 0) {
+            start_part<0>(scores, number);
+        } else if (count > 1) {
+            start_part<0>(scores, number + 1);
         }
-        if (who == 1 && count != 2) {
-            take_other(out, number + (count > 1 ? 2 : 0));
+        if (who == 1) {
+            float scale[2];
+            hear(number, scale); /* there are no sums yet to be rescaled */
+            start_other(out, number);
             holds = true;
-            i++;
         }
 #pragma unroll 1
         for (; i < count; i += 2) {
-            float scores[WEFT_MLA_KEYS / 2];
-            start_scores(scores, number + i, holds);
+            start_parts(scores, number + i, holds);
             wgmma_wait<0>();
             wgmma_hold(scores);
             wgmma_hold(out);
-            finish_own(out, scores, number + i, key + i * WEFT_MLA_KEYS, i + 2 >= count, false);
-            if (i + 1 < count) {
-                take_other(out, number + i + 1);
-                holds = true;
-            }
+            finish_own(out, scores, number + i, key + i * WEFT_MLA_KEYS, i + 2 >= count);
+            holds = go_on(out, scores, number, i, count);
         }
         wgmma_wait<0>();
         wgmma_hold(out);
