@@ -261,8 +261,8 @@ static __device__ __forceinline__ void mla_copy_q(const weft_mla_params &params,
  * consumers whether it was the last of its sequence and tile. They go on meanwhile. */
 static __device__ __forceinline__ void mla_count(const weft_mla_params &p, mla_desk &desk, const decode_run &run,
                                                  uint32_t number) {
-    mbarrier_wait(shared_address(&desk.left), number % 2);
-    if (threadIdx.x % 32 == 0) {
+    if (threadIdx.x % 32 == 0) { /* others could look after the next run has been left */
+        mbarrier_wait(shared_address(&desk.left), number % 2);
         const int at = run.place - run.number * run.tiles; /* the place of the first one */
         __threadfence();                                   /* what consumers left, before it is counted */
         desk.is_last = atomicAdd(&p.done[at], 1u) + 1 == (unsigned)run.count;
