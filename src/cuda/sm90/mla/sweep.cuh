@@ -182,7 +182,7 @@ template <class S> struct mla_consumer {
         }
     }
 
-    /* Scores of this warpgroup's block become weights, here and for the other. */
+    /* Scores of this warpgroup's block become weights. */
     __device__ __forceinline__ void soften(float (&scores)[WEFT_MLA_KEYS / 2], uint32_t (&weights)[WEFT_MLA_KEYS / 4],
                                            int key, uint32_t number, float (&scale)[2]) {
         const uint32_t slot = mla_slot(number);
@@ -214,7 +214,6 @@ template <class S> struct mla_consumer {
         for (int i = 0; i < WEFT_MLA_KEYS / 4; i++) {
             weights[i] = pack_halves<S::bf16>(scores[2 * i], scores[2 * i + 1]);
         }
-        tell(weights, number);
     }
 
     /* Puts weights and bases where the other finds them. */
@@ -232,14 +231,15 @@ template <class S> struct mla_consumer {
             desk.base[slot][first_row()] = rows.base[0];
             desk.base[slot][first_row() + 8] = rows.base[1];
         }
-        fence_shared_for_async();
         arrive(desk.weights[slot]);
     }
 
-    /* Waits for the other's weights, and takes its bases over. */
+    /* Waits for the other's weights, and takes its bases over. Who reads them has its products see what was stored: a fence
+     * waits for products under way, of which there are more where they are stored. */
     __device__ __forceinline__ void hear(uint32_t number, float (&scale)[2]) {
         const uint32_t slot = mla_slot(number);
         mbarrier_wait(shared_address(&desk.weights[slot]), mla_parity(number));
+        fence_shared_for_async();
         const float base[2] = {desk.base[slot][first_row()], desk.base[slot][first_row() + 8]};
         grow(base, scale);
         constexpr int half = (MLA_PARTS - 1) / 2;
@@ -270,8 +270,8 @@ template <class S> struct mla_consumer {
         start_other(out, number);
     }
 
-    /* Behind the scores of this warpgroup's own block: its weights, and their product. `holds`: the product with the block
-     * before is still under way. */
+    /* Behind the scores of this warpgroup's own block: its weights, and their product. That is started before the other
+     * hears of the weights, so that tensor cores have something to do meanwhile. */
     __device__ __forceinline__ void finish_own(float (&out)[sums], float (&scores)[WEFT_MLA_KEYS / 2], uint32_t number,
                                                int key, bool is_last) {
         float scale[2];
@@ -282,6 +282,7 @@ template <class S> struct mla_consumer {
         soften(scores, weights, key, number, scale);
         rescale(out, scale);
         start_own(out, weights, number);
+        tell(weights, number);
         wgmma_wait<0>(); /* the slot is of more use empty than a product in advance */
         wgmma_hold(out);
         release(number);
@@ -306,10 +307,8 @@ template <class S> struct mla_consumer {
         int i = (int)who;
         wgmma_hold(out);    /* it is 0 here already, not only where it is needed: products are under way there */
         bool holds = false; /* the product with the block before is under way, and its slot not given back */
-        if (who == 0) {
-            start_part<0>(scores, number);
-        } else if (count > 1) {
-            start_part<0>(scores, number + 1);
+        if (i < count) {
+            start_part<0>(scores, number + i);
         }
         if (who == 1) {
             float scale[2];
