@@ -136,8 +136,9 @@ static inline weft_attention draw_cache(uint64_t *random, weft_dtype dtype, int3
     p.seq = few ? (p.seq - 1) % (packed ? 16 : 8) + 1 : p.seq;
     if (latent) {
         static const int64_t latent_dims[] = {64, 64, 40, 8}, latent_dims_v[] = {512, 512, 256, 392, 64, 8};
-        p.heads =
-            p.kv_heads * (random_between(random, 0, 2) ? random_between(random, 1, 40) : random_between(random, 1, 128));
+        p.heads = p.kv_heads * (random_between(random, 0, 1)   ? INT64_C(1) << random_between(random, 0, 7)
+                                : random_between(random, 0, 1) ? random_between(random, 1, 40)
+                                                               : random_between(random, 1, 128));
         p.seq = packed ? (p.seq - 1) % 12 + 1 : p.heads > 80 ? 1 : (p.seq - 1) % 4 + 1;
         p.head_dim = latent_dims[random_between(random, 0, 3)];
         p.head_dim_v = latent_dims_v[random_between(random, 0, 5)];

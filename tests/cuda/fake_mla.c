@@ -27,6 +27,45 @@ static int are_maps(const weft_mla_params *p, const weft_mla_maps *maps, const v
            is_map(&maps->one, &p->all, data, strides, dim, 1);
 }
 
+/* Whether an axis of a map is so long, so wide in a box, and steps by so many elements. */
+static int is_axis(const weft_tensor_map *map, int axis, int64_t length, int64_t box, int64_t stride) {
+    fake_tensor t;
+    memcpy(&t, map, sizeof t);
+    return t.length[axis] == length && t.box[axis] == box && (length == 1 || t.stride[axis] == 2 * stride);
+}
+
+static int is_of(const weft_tensor_map *map, const void *data, int rank) {
+    fake_tensor t;
+    memcpy(&t, map, sizeof t);
+    return t.data == (uint64_t)(uintptr_t)data && t.rank == rank;
+}
+
+/* Maps of boxes side by side: there where they may be, and right. */
+static int are_wide(const weft_mla_params *p) {
+    const weft_decode_params *all = &p->all;
+    const weft_mla_wide *w = &p->wide;
+    const int64_t batches = all->runs.sequences.packed ? 1 : all->runs.sequences.count, across = all->head_dim_v / 64;
+    const int64_t keys = all->pages.page > 0 ? all->pages.page : all->runs.sequences.keys;
+    const int64_t pages = all->pages.page > 0 ? all->pages.pages : batches;
+    const int64_t heads = all->group < 64 ? all->group : 64, queries = 64 / heads;
+    const weft_strides *q = &all->q_strides, *qv = &p->qv_strides, *v = &all->v_strides;
+    const int divides = all->head_dim_v % 64 == 0;
+    if (w->has_v != (divides && p->rows == 64) || w->has_q != (divides && all->group % heads == 0 && 64 % heads == 0)) {
+        return 0;
+    }
+    if (w->has_v && !(is_of(&w->v, all->v, 5) && is_axis(&w->v, 0, 64, 64, 1) && is_axis(&w->v, 1, keys, 64, v->seq) &&
+                      is_axis(&w->v, 2, across, WEFT_MLA_WIDE, 64) && is_axis(&w->v, 3, all->kv_heads, 1, v->head) &&
+                      is_axis(&w->v, 4, pages, 1, v->batch))) {
+        return 0;
+    }
+    return !w->has_q ||
+           (is_of(&w->qv, p->qv, 5) && is_axis(&w->qv, 0, 64, 64, 1) && is_axis(&w->qv, 1, all->heads, heads, qv->head) &&
+            is_axis(&w->qv, 2, all->seq, queries, qv->seq) && is_axis(&w->qv, 3, across, WEFT_MLA_WIDE, 64) &&
+            is_axis(&w->qv, 4, batches, 1, qv->batch) && is_of(&w->q, all->q, 4) &&
+            is_axis(&w->q, 0, all->head_dim, 64, 1) && is_axis(&w->q, 1, all->heads, heads, q->head) &&
+            is_axis(&w->q, 2, all->seq, queries, q->seq) && is_axis(&w->q, 3, batches, 1, q->batch));
+}
+
 int fake_run_mla(const char *kernel, unsigned grid, void *parameters) {
     const weft_mla_params *p = parameters;
     const weft_decode_params *all = &p->all;
@@ -37,7 +76,7 @@ int fake_run_mla(const char *kernel, unsigned grid, void *parameters) {
         grid == 0 || all->group * all->kv_heads != all->heads || all->tiles * rows < all->most * all->group ||
         p->rows * p->copies != keys || (all->pages.page > 0 && all->pages.page % p->rows != 0) ||
         !are_maps(p, &p->k, all->k, &all->k_strides, all->head_dim) ||
-        !are_maps(p, &p->v, all->v, &all->v_strides, all->head_dim_v)) {
+        !are_maps(p, &p->v, all->v, &all->v_strides, all->head_dim_v) || !are_wide(p)) {
         return 1;
     }
     if (strcmp(launch, "_clear") == 0) {

@@ -60,7 +60,21 @@ static __device__ __forceinline__ void mbarrier_give_back_at(uint32_t barrier, u
                  : "memory");
 }
 
-/* Whether the phase of this parity is over; may wait a while before it says no. */
+/* Whether the phase of this parity is over. */
+static __device__ __forceinline__ bool mbarrier_test(uint32_t barrier, uint32_t parity) {
+    uint32_t over;
+    asm volatile("{\n"
+                 ".reg .pred over;\n"
+                 "mbarrier.test_wait.parity.shared::cta.b64 over, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, over;\n"
+                 "}"
+                 : "=r"(over)
+                 : "r"(barrier), "r"(parity)
+                 : "memory");
+    return over != 0;
+}
+
+/* The same; may wait a while before it says no. */
 static __device__ __forceinline__ bool mbarrier_try(uint32_t barrier, uint32_t parity) {
     uint32_t over;
     asm volatile("{\n"

@@ -131,6 +131,10 @@ void emulated_complete(uint32_t barrier, uint32_t bytes) {
     settle(b);
 }
 
+bool mbarrier_test(uint32_t barrier, uint32_t parity) {
+    return emulated_mbarrier_at(barrier).flips % 2 != parity;
+}
+
 void mbarrier_wait(uint32_t barrier, uint32_t parity) {
     const emulated_mbarrier &b = emulated_mbarrier_at(barrier);
     while (b.flips % 2 == parity) {

@@ -197,6 +197,52 @@ static weft_status make_maps(const weft_plan *plan, const char *name, const void
     return make_map(plan, name, data, strides, dim, 1, &maps->one, message);
 }
 
+/* V, QV and Q in boxes side by side, as far as they can be: see weft_mla_wide. */
+static weft_status make_wide(const weft_plan *plan, const weft_attention_data *data, weft_mla_wide *wide,
+                             weft_message *message) {
+    const weft_attention *p = &plan->attention;
+    const weft_cuda_driver *driver = ((const weft_cuda_plan *)plan->placed)->driver;
+    const int64_t group = p->heads / p->kv_heads, heads = weft_smaller(group, WEFT_MLA_ROWS); /* of a box of Q */
+    const weft_strides *v = &p->v_strides, *q = &p->q_strides, *qv = &p->qv_strides;
+    const int64_t across = p->head_dim_v / 64;
+    const int32_t queries = (int32_t)(WEFT_MLA_ROWS / heads);
+    weft_status status;
+    if (p->head_dim_v % 64 != 0) {
+        return WEFT_OK;
+    }
+    wide->has_v = copy_rows(p) == WEFT_MLA_KEYS;
+    wide->has_q = group % heads == 0 && WEFT_MLA_ROWS % heads == 0;
+    const weft_tensor_view of_v = {.data = data->v,
+                                   .dtype = p->dtype,
+                                   .rank = 5,
+                                   .length = {64, keys_of(p), across, p->kv_heads, pages_of(p)},
+                                   .stride = {1, v->seq, 64, v->head, v->batch},
+                                   .box = {64, WEFT_MLA_KEYS, WEFT_MLA_WIDE, 1, 1},
+                                   .swizzle = 1};
+    const weft_tensor_view of_qv = {.data = data->qv,
+                                    .dtype = p->dtype,
+                                    .rank = 5,
+                                    .length = {64, p->heads, p->seq, across, p->batch},
+                                    .stride = {1, qv->head, qv->seq, 64, qv->batch},
+                                    .box = {64, (int32_t)heads, queries, WEFT_MLA_WIDE, 1},
+                                    .swizzle = 1};
+    const weft_tensor_view of_q = {.data = data->q,
+                                   .dtype = p->dtype,
+                                   .rank = 4,
+                                   .length = {p->head_dim, p->heads, p->seq, p->batch},
+                                   .stride = {1, q->head, q->seq, q->batch},
+                                   .box = {64, (int32_t)heads, queries, 1},
+                                   .swizzle = 1};
+    if (wide->has_v && (status = weft_tensor_map_make(driver, "v", &of_v, &wide->v, message))) {
+        return status;
+    }
+    if (wide->has_q && ((status = weft_tensor_map_make(driver, "qv", &of_qv, &wide->qv, message)) ||
+                        (status = weft_tensor_map_make(driver, "q", &of_q, &wide->q, message)))) {
+        return status;
+    }
+    return WEFT_OK;
+}
+
 static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
                         const weft_counters *counters, void *parameters, weft_message *message) {
     (void)pass;
@@ -207,7 +253,8 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     weft_status status;
     memset(to, 0, sizeof *to);
     if ((status = make_maps(plan, "k", data->k, &p->k_strides, p->head_dim, &to->k, message)) ||
-        (status = make_maps(plan, "v", data->v, &p->v_strides, p->head_dim_v, &to->v, message))) {
+        (status = make_maps(plan, "v", data->v, &p->v_strides, p->head_dim_v, &to->v, message)) ||
+        (status = make_wide(plan, data, &to->wide, message))) {
         return status;
     }
     weft_decode_fill(&to->all, plan, data, walk, WEFT_MLA_ROWS, 1);

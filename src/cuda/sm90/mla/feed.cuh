@@ -1,4 +1,5 @@
-/* The producer warpgroup: a warp has blocks of K and V copied, the others copy Q.
+/* The producer warpgroup: a warp has blocks of K and V copied, two copy Q, and one works out what there is to do
+ * (deal.cuh).
  *
  * What lies in a cache beside the keys that count may be anything, NaN included, and a weight of 0 does not hide a NaN. So
  * rows that do not count are zeros: the copy engine is asked for a page outside of the tensor in their place. */
@@ -6,7 +7,7 @@
 #define WEFT_CUDA_SM90_MLA_FEED_CUH
 
 #include "cuda/ptx/cp_async.cuh"
-#include "cuda/sm90/mla/shape.cuh"
+#include "cuda/sm90/mla/deal.cuh"
 
 /* In place of a page's number: the tensors have no such page, as weft_page_of() says; no key of it counts. */
 enum { MLA_NO_PAGE = -1, MLA_NO_KEYS = -2 };
@@ -19,28 +20,21 @@ struct mla_pages {
 struct mla_feeder {
     const weft_mla_params &p;
     mla_desk &desk;
-    uint32_t ring; /* shared address of the slots */
-    mla_view view;
+    uint32_t ring;   /* shared address of the slots */
+    uint32_t number; /* blocks so far */
+    uint32_t wrong;  /* slots whose word in desk.wrong is not 0, a bit each */
 
     static __device__ __forceinline__ int lane() {
         return (int)(thread_index() % 32);
     }
 
-    /* Keys of a copy, from its first on, that count: begin .. end - 1 of p.rows. */
-    __device__ __forceinline__ int counts_from(int first) const {
-        return view.begin - first;
-    }
-    __device__ __forceinline__ int counts_to(int first) const {
-        return view.end - first;
-    }
-
-    __device__ __forceinline__ mla_pages find(int block) const {
+    __device__ __forceinline__ mla_pages find(const mla_view &view, int block) const {
         mla_pages pages;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             const int copy = lane() + 32 * i, first = block * WEFT_MLA_KEYS + copy * p.rows;
             pages.number[i] = MLA_NO_KEYS;
-            if (copy < p.copies && counts_from(first) < p.rows && counts_to(first) > 0) {
+            if (copy < p.copies && view.begin - first < p.rows && view.end > first) {
                 pages.number[i] = (int)weft_page_of(&p.all.pages, view.batch, view.origin + first).page;
             }
         }
@@ -48,8 +42,8 @@ struct mla_feeder {
     }
 
     /* The keys of a block whose page there is none of; tells of them, as far as a query sees them. */
-    __device__ __forceinline__ uint64_t wrong_of(int block, const mla_pages &pages) const {
-        uint64_t wrong = 0;
+    __device__ __forceinline__ uint64_t wrong_of(const mla_view &view, int block, const mla_pages &pages) const {
+        uint64_t keys = 0;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             const int first = block * WEFT_MLA_KEYS + (lane() + 32 * i) * p.rows;
@@ -58,15 +52,16 @@ struct mla_feeder {
             }
             for (uint32_t bad = __ballot_sync(~0u, pages.number[i] == MLA_NO_PAGE); bad; bad &= bad - 1) {
                 const int copy = __ffs((int)bad) - 1 + 32 * i;
-                wrong |= ~0ull >> (64 - p.rows) << copy * p.rows;
+                keys |= ~0ull >> (64 - p.rows) << copy * p.rows;
             }
         }
-        return wrong;
+        return keys;
     }
 
     /* Boxes begin .. end - 1 of some rows. */
-    __device__ __forceinline__ void copy(uint32_t to, const weft_tensor_map *k, const weft_tensor_map *v, int begin,
-                                         int end, uint32_t barrier, int row, int page) const {
+    __device__ __forceinline__ void copy(const mla_view &view, uint32_t to, const weft_tensor_map *k,
+                                         const weft_tensor_map *v, int begin, int end, uint32_t barrier, int row,
+                                         int page) const {
 #pragma unroll 1
         for (int box = begin; box < end; box++) {
             const bool is_k = box == WEFT_MLA_BOXES - 1;
@@ -76,30 +71,30 @@ struct mla_feeder {
     }
 
     /* The same of a copy of which some keys count and others do not: eight rows at a time, or one; by a lane. */
-    __device__ __forceinline__ void copy_some(uint32_t to, int first, int begin, int end, uint32_t barrier, int row,
-                                              int page) const {
-        const int step = p.rows < 8 ? 1 : 8;
-        const int from = counts_from(first + lane() * step), until = counts_to(first + lane() * step);
+    __device__ __forceinline__ void copy_some(const mla_view &view, uint32_t to, int first, int begin, int end,
+                                              uint32_t barrier, int row, int page) const {
+        const int step = p.rows < 8 ? 1 : 8, mine = first + lane() * step;
+        const int from = view.begin - mine, until = view.end - mine; /* rows that count */
         if (lane() * step >= p.rows) {
             return;
         }
         row += lane() * step;
         to += (uint32_t)(lane() * step * 128);
         if ((from <= 0 && until >= step) || from >= step || until <= 0) { /* all or none */
-            copy(to, step == 1 ? &p.k.one : &p.k.eight, step == 1 ? &p.v.one : &p.v.eight, begin, end, barrier, row,
+            copy(view, to, step == 1 ? &p.k.one : &p.k.eight, step == 1 ? &p.v.one : &p.v.eight, begin, end, barrier, row,
                  from <= 0 && until >= step ? page : MLA_NO_KEYS);
             return;
         }
 #pragma unroll 1
         for (int i = 0; i < step; i++) {
-            copy(to + i * 128, &p.k.one, &p.v.one, begin, end, barrier, row + i,
+            copy(view, to + i * 128, &p.k.one, &p.v.one, begin, end, barrier, row + i,
                  i >= from && i < until ? page : MLA_NO_KEYS);
         }
     }
 
     /* Boxes begin .. end - 1 of a block. */
-    __device__ __forceinline__ void copy_boxes(uint32_t to, int block, const mla_pages &pages, int begin, int end,
-                                               uint32_t barrier) const {
+    __device__ __forceinline__ void copy_boxes(const mla_view &view, uint32_t to, int block, const mla_pages &pages,
+                                               int begin, int end, uint32_t barrier) const {
         if (elect_one()) {
             mbarrier_expect(barrier, (uint32_t)(end - begin) * WEFT_MLA_BOX);
         }
@@ -114,62 +109,135 @@ struct mla_feeder {
                                 ? column
                                 : column - (int)weft_divide_short((uint32_t)column, &p.all.pages.by_page) * page_rows;
             const uint32_t place = to + (uint32_t)(i * p.rows * 128);
-            if (page >= 0 && (counts_from(first) > 0 || counts_to(first) < p.rows)) {
-                copy_some(place, first, begin, end, barrier, row, page);
+            if (page >= 0 && (view.begin > first || view.end - first < p.rows)) {
+                copy_some(view, place, first, begin, end, barrier, row, page);
             } else if (elect_one()) {
-                copy(place, &p.k.many, &p.v.many, begin, end, barrier, row, page);
+                copy(view, place, &p.k.many, &p.v.many, begin, end, barrier, row, page);
             }
             __syncwarp();
         }
     }
 
-    /* A block of the run at hand, the number-th of the CTA. */
-    __device__ __forceinline__ void feed(int block, uint32_t number, const mla_pages &pages) const {
+    /* Any block. */
+    __device__ __forceinline__ void feed(const mla_view &view, int block, const mla_pages &pages) {
         const uint32_t slot = mla_slot(number), before = mla_parity(number) ^ 1;
         const uint32_t to = ring + slot * WEFT_MLA_BLOCK_BYTES;
-        mbarrier_wait(shared_address(&desk.empty[slot][0]), before);
-        copy_boxes(to, block, pages, 0, 2, shared_address(&desk.full[slot][0]));
-        copy_boxes(to, block, pages, 2, 4, shared_address(&desk.full[slot][1]));
-        mbarrier_wait(shared_address(&desk.empty[slot][1]), before);
-        copy_boxes(to, block, pages, 4, 6, shared_address(&desk.full[slot][2]));
-        copy_boxes(to, block, pages, 6, 8, shared_address(&desk.full[slot][3]));
-        const uint64_t wrong = wrong_of(block, pages);
-        if (elect_one()) {
-            desk.wrong[slot] = wrong; /* before this thread arrives for K */
+#pragma unroll 1
+        for (int part = 0; part < MLA_PARTS; part++) {
+            const int box = part * WEFT_MLA_WIDE, end = min(box + WEFT_MLA_WIDE, (int)WEFT_MLA_BOXES);
+            mbarrier_wait(shared_address(&desk.empty[slot][box >= 4]), before);
+            if (part == MLA_PARTS - 1) {
+                const uint64_t keys = wrong_of(view, block, pages);
+                wrong = (wrong & ~(1u << slot)) | (keys ? 1u << slot : 0);
+                if (elect_one()) {
+                    desk.wrong[slot] = keys; /* before this thread arrives for K */
+                }
+            }
+            copy_boxes(view, to, block, pages, box, end, shared_address(&desk.full[slot][part]));
         }
-        copy_boxes(to, block, pages, 8, 9, shared_address(&desk.full[slot][4]));
+    }
+
+    /* A block of 64 rows of a page, all of which count; by one lane. K, where weights were, comes last. */
+    __device__ __forceinline__ void feed_whole(int kv_head, int page, int row) const {
+        const uint32_t slot = mla_slot(number), before = mla_parity(number) ^ 1;
+        const uint32_t to = settled(ring + slot * WEFT_MLA_BLOCK_BYTES);
+        const uint32_t full = settled(shared_address(&desk.full[slot][0])), empty = shared_address(&desk.empty[slot][0]);
+        mbarrier_wait(empty, before);
+#pragma unroll
+        for (int part = 0; part < MLA_PARTS - 1; part++) {
+            if (part == (MLA_PARTS - 1) / 2) {
+                mbarrier_wait(empty + 8, before);
+            }
+            mbarrier_expect(full + 8 * part, WEFT_MLA_WIDE * WEFT_MLA_BOX);
+            tma_load_5d(to + part * WEFT_MLA_WIDE * WEFT_MLA_BOX, &p.wide.v, full + 8 * part, 0, row, WEFT_MLA_WIDE * part,
+                        kv_head, page, p.keep);
+        }
+        mbarrier_expect(full + 8 * (MLA_PARTS - 1), WEFT_MLA_BOX);
+        tma_load_4d(to + (WEFT_MLA_BOXES - 1) * WEFT_MLA_BOX, &p.k.many, full + 8 * (MLA_PARTS - 1), 0, row, kv_head, page,
+                    p.keep);
+    }
+
+    /* Blocks of a run, up to 32 of them; lane i looks up the page of the i-th. */
+    __device__ __forceinline__ void feed_wide(const mla_view &view, int begin, int end) {
+        const int first = (begin + lane()) * WEFT_MLA_KEYS;
+        weft_page_row at = {MLA_NO_PAGE, 0};
+        if (begin + lane() < end && first >= view.begin && first + WEFT_MLA_KEYS <= view.end) {
+            at = weft_page_of(&p.all.pages, view.batch, view.origin + first);
+        }
+        const int my_page = (int)at.page, my_row = (int)at.row, kv_head = view.kv_head;
+        const uint32_t whole = __ballot_sync(~0u, my_page >= 0);
+#pragma unroll 1
+        for (int i = 0; i < end - begin; i++, number++) {
+            const int page = __shfl_sync(~0u, my_page, i), row = __shfl_sync(~0u, my_row, i);
+            if (whole >> i & 1 && !(wrong >> mla_slot(number) & 1)) {
+                if (elect_one()) {
+                    feed_whole(kv_head, page, row);
+                }
+                __syncwarp();
+            } else {
+                feed(view, begin + i, find(view, begin + i));
+            }
+        }
+    }
+
+    __device__ __forceinline__ void feed_run(const mla_view &view) {
+        const int last = view.last;
+        if (p.wide.has_v) {
+#pragma unroll 1
+            for (int block = view.first; block < last; block += 32) {
+                feed_wide(view, block, min(block + 32, last));
+            }
+            return;
+        }
+        mla_pages next = find(view, view.first);
+#pragma unroll 1
+        for (int block = view.first; block < last; block++, number++) {
+            const mla_pages pages = next;
+            next = find(view, block + 1); /* looked up before it is needed */
+            feed(view, block, pages);
+        }
     }
 
     __device__ __forceinline__ void run() {
-        decode_deal<WEFT_MLA_ROWS> deal(p.all);
-        decode_run run;
-        uint32_t number = 0;
 #pragma unroll 1
-        for (int place = (int)blockIdx.x; mla_find(p, deal, place, run); place += (int)gridDim.x) {
-            view = mla_view_of(p.all, run);
-            weft_length_tell(&p.all.pages, &p.all.runs.sequences, run.sequence);
-            mla_pages next = find(view.first);
-#pragma unroll 1
-            for (int block = view.first; block < view.last; block++) {
-                const mla_pages pages = next;
-                next = find(block + 1); /* looked up before it is needed */
-                feed(block, number++, pages);
+        for (uint32_t nth = 0;; nth++) {
+            const mla_task &task = mla_take(desk, nth);
+            if (!task.is_there) {
+                return;
             }
+            feed_run(task.view);
+            mla_give_back(desk, nth);
         }
     }
 };
 
-/* Q of a tile, by warps 1 to 3. Rows that there are none of are zeros. */
+/* Q of a tile by the copy engine: 64 heads of a query, or as many queries as make 64 rows. Rows behind the sequence's last
+ * are its neighbours', or zeros: nobody looks at what becomes of them. */
+static __device__ __forceinline__ void mla_load_q(const weft_mla_params &params, mla_desk &desk, const mla_view &view,
+                                                  uint32_t to) {
+    const weft_decode_params &p = params.all;
+    const int query = (int)weft_divide(view.row, &p.by_group), at = view.query + query;
+    const int head = view.kv_head * p.group + view.row - query * p.group;
+    const uint32_t barrier = shared_address(&desk.q_full);
+    mbarrier_expect(barrier, WEFT_MLA_BLOCK_BYTES);
+#pragma unroll
+    for (int box = 0; box < WEFT_MLA_BOXES - 1; box += WEFT_MLA_WIDE) {
+        tma_load_5d(to + box * WEFT_MLA_BOX, &params.wide.qv, barrier, 0, head, at, box, view.batch);
+    }
+    tma_load_4d(to + (WEFT_MLA_BOXES - 1) * WEFT_MLA_BOX, &params.wide.q, barrier, 0, head, at, view.batch);
+}
+
+/* The same by the threads of some warps. Rows that there are none of are zeros. */
 static __device__ __forceinline__ void mla_copy_q(const weft_mla_params &params, mla_desk &desk, const mla_view &view,
                                                   uint32_t to) {
-    constexpr int threads = 96, chunks = WEFT_MLA_BOXES * 8; /* of 16 bytes in a row */
+    constexpr int threads = 32 * MLA_Q_WARPS, chunks = WEFT_MLA_BOXES * 8; /* of 16 bytes in a row */
     const weft_decode_params &p = params.all;
     const int thread = (int)threadIdx.x - 32;
-#pragma unroll 1
+#pragma unroll 4
     for (int i = thread; i < WEFT_MLA_ROWS * chunks; i += threads) {
         const int row = i / chunks, chunk = i - row * chunks, box = chunk / 8;
-        const int index = view.row + row, query = (int)weft_divide(index, &p.by_group);
-        const int64_t at = view.s.rows.begin + query, head = view.kv_head * p.group + index - query * p.group;
+        const int index = view.row + row, query = (int)weft_divide_short((uint32_t)index, &p.by_group);
+        const int64_t at = view.query + query, head = view.kv_head * p.group + index - query * p.group;
         const bool is_q = box == WEFT_MLA_BOXES - 1;
         const weft_strides &s = is_q ? p.q_strides : params.qv_strides;
         const int element = 8 * (is_q ? chunk % 8 : chunk);
@@ -189,12 +257,12 @@ static __device__ __forceinline__ void mla_copy_q(const weft_mla_params &params,
     }
 }
 
-/* By a warp, once the sums of a run are in the workspace, the number-th of the CTA: counts it, and tells the consumers
- * whether it was the last of its sequence and tile. They go on meanwhile. */
-static __device__ __forceinline__ void mla_count(const weft_mla_params &p, mla_desk &desk, uint32_t number) {
-    mbarrier_wait(shared_address(&desk.left), number % 2);
-    if (threadIdx.x % 32 == 0) {
-        const decode_run &run = desk.runs[number % 4];
+/* By a warp, once the sums of a run are in the workspace, the number-th of the CTA that are left: counts it, and tells the
+ * consumers whether it was the last of its sequence and tile. They go on meanwhile. */
+static __device__ __forceinline__ void mla_count(const weft_mla_params &p, mla_desk &desk, const decode_run &run,
+                                                 uint32_t number) {
+    if (threadIdx.x % 32 == 0) { /* others could look after the next run has been left */
+        mbarrier_wait(shared_address(&desk.left), number % 2);
         const int at = run.place - run.number * run.tiles; /* the place of the first one */
         __threadfence();                                   /* what consumers left, before it is counted */
         desk.is_last = atomicAdd(&p.done[at], 1u) + 1 == (unsigned)run.count;
@@ -204,30 +272,31 @@ static __device__ __forceinline__ void mla_count(const weft_mla_params &p, mla_d
     __syncwarp();
 }
 
-/* Q of the CTA's runs, by warps 1 to 3, of which the first also counts runs that have ended. */
-static __device__ __forceinline__ void mla_feed_q(const weft_mla_params &params, mla_desk &desk, uint32_t to) {
-    const weft_decode_params &p = params.all;
-    decode_deal<WEFT_MLA_ROWS> deal(p);
-    decode_run run;
-    uint32_t number = 0, counted = 0, found = 0; /* tiles, and runs whose sums are left */
+/* Q of the CTA's runs. The first of these warps also counts runs that have ended, each when Q of the next one is there. */
+static __device__ __forceinline__ void mla_feed_q(const weft_mla_params &p, mla_desk &desk, uint32_t to) {
+    const bool is_first = threadIdx.x / 32 == 1;
+    uint32_t tiles = 0, counted = 0; /* so far: tiles of Q, runs whose sums were left */
+    bool more = true;
 #pragma unroll 1
-    for (int place = (int)blockIdx.x; mla_find(params, deal, place, run); place += (int)gridDim.x) {
-        const bool leaves = run.count > 1 && threadIdx.x / 32 == 1;
-        if (leaves && threadIdx.x % 32 == 0) {
-            desk.runs[found % 4] = run; /* three are of use at a time */
+    for (uint32_t nth = 0; more; nth++) {
+        const mla_task &task = mla_take(desk, nth);
+        more = task.is_there;
+        /* Who does not copy must not wait either: Q could be free again, and taken, before it looks. */
+        if (more && task.view.first < task.view.last && (is_first || !p.wide.has_q)) {
+            mbarrier_wait(shared_address(&desk.q_empty), (tiles++ & 1) ^ 1);
+            if (!p.wide.has_q) {
+                mla_copy_q(p, desk, task.view, to);
+            } else if (elect_one()) {
+                mla_load_q(p, desk, task.view, to);
+            }
         }
-        const mla_view view = mla_view_of(p, run);
-        if (view.first < view.last) {
-            mbarrier_wait(shared_address(&desk.q_empty), (number++ & 1) ^ 1);
-            mla_copy_q(params, desk, view, to);
+        if (nth > 0) {
+            const decode_run &before = desk.tasks[(nth - 1) % MLA_TASKS].run;
+            if (is_first && before.count > 1) {
+                mla_count(p, desk, before, counted++);
+            }
+            mla_give_back(desk, nth - 1);
         }
-        if (counted < found) { /* the run before, which ended when Q was free */
-            mla_count(params, desk, counted++);
-        }
-        found += leaves;
-    }
-    if (counted < found) {
-        mla_count(params, desk, counted);
     }
 }
 

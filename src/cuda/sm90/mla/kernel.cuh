@@ -1,59 +1,54 @@
 /* Multi-head latent attention in decode: few queries of many heads, which share keys of 64 elements and values of 512, and
  * score both: scale (q k + qv v).
  *
- * A CTA takes runs of keys (src/cuda/decode/deal.cuh), of a tile of 64 rows each. One of its warps has blocks of 64 keys
- * copied, three copy Q, and two warpgroups multiply (sweep.cuh). */
+ * A CTA takes runs of keys (src/cuda/decode/deal.cuh), of a tile of 64 rows each. One of its warps works out which
+ * (deal.cuh), one has blocks of 64 keys copied, two copy Q (feed.cuh), and two warpgroups multiply (sweep.cuh). */
 #ifndef WEFT_CUDA_SM90_MLA_KERNEL_CUH
 #define WEFT_CUDA_SM90_MLA_KERNEL_CUH
 
 #include "cuda/sm90/mla/feed.cuh"
 #include "cuda/sm90/mla/store.cuh"
 
-template <class S, int WHO>
-static __device__ __forceinline__ void mla_consume(const weft_mla_params &params, mla_desk &desk, uint32_t base) {
+template <class S>
+static __device__ __forceinline__ void mla_consume(const weft_mla_params &params, mla_desk &desk, uint32_t base,
+                                                   uint32_t who) {
     const weft_decode_params &p = params.all;
-    mla_consumer<S, WHO> consumer = {p, desk, base, base + WEFT_MLA_BLOCK_BYTES, {}};
-    decode_deal<S::alone> deal(p);
-    decode_run run;
+    mla_consumer<S> consumer = {p, desk, base, base + WEFT_MLA_BLOCK_BYTES, who, {}};
     uint32_t number = 0, left = 0; /* blocks so far, and runs whose sums were left */
-    /* Bits that change with every run, with every one of some blocks; and whether it is not known who merges the last one.
-     */
-    constexpr uint32_t odd = 1, q_phase = 2, waits = 4;
-    uint32_t state = 0;
-    bool more = true;
+    /* Whether it is not known who merges the last of those; and a bit that changes with every run of some blocks. */
+    bool waits = false, q_phase = false, more = true;
 #pragma unroll 1
-    for (int place = (int)blockIdx.x; more; place += (int)gridDim.x) {
-        more = mla_find(params, deal, place, run);
+    for (uint32_t nth = 0; more; nth++) {
+        const mla_task &task = mla_take(desk, nth);
+        more = task.is_there;
         if (more) {
             float out[WEFT_MLA_DEPTH_V / 4];
 #pragma unroll
             for (int i = 0; i < WEFT_MLA_DEPTH_V / 4; i++) {
                 out[i] = 0; /* also so that no register is held from run to run */
             }
-            const mla_view before = mla_view_of(p, run);
-            const int count = before.last - before.first;
-            consumer.begin(before);
+            consumer.begin(task);
+            const int count = task.view.last - task.view.first;
             if (count > 0) {
-                mbarrier_wait(shared_address(&desk.q_full), (state & q_phase) != 0);
-                state ^= q_phase;
-                consumer.sweep(out, number, count, before.first * WEFT_MLA_KEYS);
+                mbarrier_wait(shared_address(&desk.q_full), q_phase);
+                q_phase = !q_phase;
+                consumer.sweep(out, number, count, task.view.first * WEFT_MLA_KEYS);
                 number += count;
             }
-            mla_add_up(consumer, state & odd);
-            state ^= odd;
-            /* What is seen is worked out again: it is not kept in registers meanwhile. */
-            mla_store(consumer, run, mla_view_of(p, run), out);
+            mla_add_up(consumer, nth % 2);
+            mla_store(consumer, task, out);
         }
-        decode_run ended; /* the run before, which was counted in the meantime */
-        const bool merges = (state & waits) && mla_collect(desk, left - 1, ended);
-        state &= ~waits;
-        if (more && run.count > 1) {
-            state |= waits;
+        const bool merges = waits && mla_collect(desk, left - 1); /* the run before, counted in the meantime */
+        waits = more && task.run.count > 1;
+        if (waits) {
             consumer.arrive(desk.left);
             left++;
         }
         if (merges) {
-            mla_merge<S>(p, ended);
+            mla_merge<S>(p, desk.tasks[(nth - 1) % MLA_TASKS]);
+        }
+        if (nth > 0) {
+            mla_give_back(desk, nth - 1);
         }
     }
 }
@@ -66,11 +61,15 @@ template <class S> static __device__ __forceinline__ void mla_attention(const we
     const uint32_t group = __shfl_sync(~0u, threadIdx.x / 128, 0); /* the producer's is 0 */
     if (threadIdx.x == 0) {
         tma_prefetch_map(&p.k.many);
-        tma_prefetch_map(&p.v.many);
-        mbarrier_init(shared_address(&desk.q_full), 3);
+        tma_prefetch_map(p.wide.has_v ? &p.wide.v : &p.v.many);
+        mbarrier_init(shared_address(&desk.q_full), p.wide.has_q ? 1 : MLA_Q_WARPS);
         mbarrier_init(shared_address(&desk.q_empty), 8);
         mbarrier_init(shared_address(&desk.left), 8);
         mbarrier_init(shared_address(&desk.counted), 1);
+        for (int i = 0; i < MLA_TASKS; i++) {
+            mbarrier_init(shared_address(&desk.task_full[i]), 1);
+            mbarrier_init(shared_address(&desk.task_empty[i]), MLA_READERS);
+        }
         for (int i = 0; i < WEFT_MLA_SLOTS; i++) {
             for (int part = 0; part < MLA_PARTS; part++) {
                 mbarrier_init(shared_address(&desk.full[i][part]), 1);
@@ -78,6 +77,7 @@ template <class S> static __device__ __forceinline__ void mla_attention(const we
             mbarrier_init(shared_address(&desk.empty[i][0]), 4);
             mbarrier_init(shared_address(&desk.empty[i][1]), 4);
             mbarrier_init(shared_address(&desk.weights[i]), 4);
+            desk.wrong[i] = 0; /* it is written only where there is something */
         }
         mbarrier_init_done();
     }
@@ -87,18 +87,16 @@ template <class S> static __device__ __forceinline__ void mla_attention(const we
     if (group == 0) {
         registers_lower<S::producer_registers>();
         if (threadIdx.x < 32) {
-            mla_feeder feeder = {p, desk, base + WEFT_MLA_BLOCK_BYTES, {}};
+            mla_feeder feeder = {p, desk, base + WEFT_MLA_BLOCK_BYTES, 0, 0};
             feeder.run();
-        } else {
+        } else if (threadIdx.x < 32 + 32 * MLA_Q_WARPS) {
             mla_feed_q(p, desk, base);
+        } else {
+            mla_deal(p, desk);
         }
     } else {
         registers_raise<S::consumer_registers>();
-        if (group == 1) {
-            mla_consume<S, 0>(p, desk, base);
-        } else {
-            mla_consume<S, 1>(p, desk, base);
-        }
+        mla_consume<S>(p, desk, base, group - 1);
     }
 }
 

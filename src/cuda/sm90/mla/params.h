@@ -16,6 +16,7 @@ enum {
     WEFT_MLA_DEPTH_V = 512,  /* the same of V, QV and O */
     WEFT_MLA_BOX = 64 * 128, /* bytes of 64 rows of 64 elements */
     WEFT_MLA_BOXES = 9,      /* of Q and of a block: 8 of QV or V, then one of Q or K */
+    WEFT_MLA_WIDE = 2,       /* boxes of V or QV that one copy brings, where it can */
     WEFT_MLA_BLOCK_BYTES = WEFT_MLA_BOXES * WEFT_MLA_BOX,
     WEFT_MLA_SLOTS = 2,     /* blocks in shared memory */
     WEFT_MLA_CLEARED = 256, /* counters that a CTA of `clear` has */
@@ -29,9 +30,18 @@ typedef struct weft_mla_maps {
     weft_tensor_map many, eight, one;
 } weft_mla_maps;
 
+/* Boxes side by side: axes of 64 columns, rows, and 64s of columns, so that a copy brings WEFT_MLA_WIDE of them. Only of
+ * head dims that are multiples of 64: a row's neighbours would follow. Maps that are not used are zeros. */
+typedef struct weft_mla_wide {
+    weft_tensor_map v; /* 64 rows at a time: pages that 64 divides, or none */
+    weft_tensor_map q, qv;
+    int32_t has_v, has_q; /* rows of Q: those of a tile lie in one query, or tiles are made of whole queries */
+} weft_mla_wide;
+
 /* Passed by value. */
 typedef struct weft_mla_params {
     weft_mla_maps k, v;
+    weft_mla_wide wide;
     weft_decode_params all;
     const void *qv;
     weft_strides qv_strides;

@@ -1,12 +1,18 @@
-/* What a consumer leaves of a run: its half of the output, or sums that wait to be merged. */
+/* What a consumer leaves of a run: its half of the output, or sums that wait to be merged.
+ *
+ * Those lie in squares of 8 rows and 8 columns, 256 bytes that a warp writes and reads at a time: see mla_square(). */
 #ifndef WEFT_CUDA_SM90_MLA_STORE_CUH
 #define WEFT_CUDA_SM90_MLA_STORE_CUH
 
 #include "cuda/sm90/mla/sweep.cuh"
 
+/* Where a row's columns, eight from a multiple of eight on, are among the sums of a run. */
+static __device__ __forceinline__ int mla_square(int row, int column) {
+    return (row / 8 * (WEFT_MLA_DEPTH_V / 8) + column / 8) * 64 + row % 8 * 8;
+}
+
 /* The sums of a row's weights, of both consumers. `parity` tells this run from the one before. */
-template <class S, int WHO>
-static __device__ __forceinline__ void mla_add_up(mla_consumer<S, WHO> &consumer, uint32_t parity) {
+template <class S> static __device__ __forceinline__ void mla_add_up(mla_consumer<S> &consumer, uint32_t parity) {
     float(&sums)[2][WEFT_MLA_ROWS] = consumer.desk.sums[parity];
     mla_rows &rows = consumer.rows;
     const int row = consumer.first_row();
@@ -15,7 +21,7 @@ static __device__ __forceinline__ void mla_add_up(mla_consumer<S, WHO> &consumer
         rows.sum[i] += __shfl_xor_sync(~0u, rows.sum[i], 1);
         rows.sum[i] += __shfl_xor_sync(~0u, rows.sum[i], 2);
         if (thread_index() % 4 == 0) {
-            sums[WHO][row + 8 * i] = rows.sum[i];
+            sums[consumer.who][row + 8 * i] = rows.sum[i];
         }
     }
     barrier_sync(1, 256);
@@ -25,78 +31,141 @@ static __device__ __forceinline__ void mla_add_up(mla_consumer<S, WHO> &consumer
     }
 }
 
+/* Where the output of a row is, of all heads; and its head and LSE. */
+struct mla_place {
+    int head;
+    int64_t o, lse;
+
+    __device__ __forceinline__ mla_place(const weft_decode_params &p, const mla_view &view, int row) {
+        const int index = view.row + row, query = (int)weft_divide(index, &p.by_group);
+        const int64_t at = view.query + query;
+        head = view.kv_head * p.group + index - query * p.group;
+        o = view.batch * p.o_strides.batch + at * p.o_strides.seq + head * p.o_strides.head;
+        lse = ((int64_t)view.batch * p.heads + head) * p.seq + at;
+    }
+};
+
 /* A thread's columns of its row `which`, 0 or 1: as the decode kernel stores them. */
-template <class S, int WHO>
-static __device__ __forceinline__ void mla_store_row(const mla_consumer<S, WHO> &consumer, const mla_view &view, int which,
+template <class S>
+static __device__ __forceinline__ void mla_store_row(const mla_consumer<S> &consumer, const mla_view &view, int which,
                                                      const float (&out)[WEFT_MLA_DEPTH_V / 4]) {
     const weft_decode_params &p = consumer.p;
-    const int index = view.row + consumer.first_row() + 8 * which, query = (int)weft_divide(index, &p.by_group);
-    const int head = view.kv_head * p.group + index - query * p.group, column = 2 * (int)(thread_index() % 4);
-    const decode_total total = decode_total_of(p, head, consumer.rows.max[which], consumer.rows.sum[which]);
-    uint16_t *to = (uint16_t *)p.o + view.batch * p.o_strides.batch + (view.s.rows.begin + query) * p.o_strides.seq +
-                   head * p.o_strides.head;
+    const int first = 256 * (int)consumer.who + 2 * (int)(thread_index() % 4);
+    const mla_place place(p, view, consumer.first_row() + 8 * which);
+    const decode_total total = decode_total_of(p, place.head, consumer.rows.base[which], consumer.rows.sum[which]);
 #pragma unroll
     for (int i = 0; i < WEFT_MLA_DEPTH_V / 16; i++) {
-        const int at = 256 * WHO + 8 * i + column;
-        if (at < p.head_dim_v) {
-            *(uint32_t *)(to + at) =
+        if (first + 8 * i < p.head_dim_v) {
+            *(uint32_t *)((uint16_t *)p.o + place.o + first + 8 * i) =
                 pack_halves<S::bf16>(total.scale * out[4 * i + 2 * which], total.scale * out[4 * i + 2 * which + 1]);
         }
     }
-    if (WHO == 0 && p.lse && column == 0) {
-        p.lse[((int64_t)view.batch * p.heads + head) * p.seq + view.s.rows.begin + query] = total.lse;
+    if (p.lse && first == 0) {
+        p.lse[place.lse] = total.lse;
     }
 }
 
 /* The same, for whoever merges. */
-template <class S, int WHO>
-static __device__ __forceinline__ void mla_leave_row(const mla_consumer<S, WHO> &consumer, int place, int which,
+template <class S>
+static __device__ __forceinline__ void mla_leave_row(const mla_consumer<S> &consumer, int place, int which,
                                                      const float (&out)[WEFT_MLA_DEPTH_V / 4]) {
-    const int64_t at = (int64_t)place * WEFT_MLA_ROWS + consumer.first_row() + 8 * which;
-    const int column = 2 * (int)(thread_index() % 4);
-    float *to = consumer.p.sums + at * WEFT_MLA_DEPTH_V + 256 * WHO + column;
+    const int row = consumer.first_row() + 8 * which, column = 2 * (int)(thread_index() % 4);
+    const int64_t at = (int64_t)place * WEFT_MLA_ROWS;
+    float *to = consumer.p.sums + at * WEFT_MLA_DEPTH_V + mla_square(row, 256 * (int)consumer.who) + column;
 #pragma unroll
     for (int i = 0; i < WEFT_MLA_DEPTH_V / 16; i++) {
-        *(float2 *)(to + 8 * i) = make_float2(out[4 * i + 2 * which], out[4 * i + 2 * which + 1]);
+        *(float2 *)(to + 64 * i) = make_float2(out[4 * i + 2 * which], out[4 * i + 2 * which + 1]);
     }
-    if (WHO == 0 && column == 0) {
-        *(float2 *)(consumer.p.stats + 2 * at) = make_float2(consumer.rows.max[which], consumer.rows.sum[which]);
+    if (consumer.who == 0 && column == 0) {
+        *(float2 *)(consumer.p.stats + 2 * (at + row)) = make_float2(consumer.rows.base[which], consumer.rows.sum[which]);
     }
 }
 
-template <class S, int WHO>
-static __device__ __forceinline__ void mla_store(const mla_consumer<S, WHO> &consumer, const decode_run &run,
-                                                 const mla_view &view, const float (&out)[WEFT_MLA_DEPTH_V / 4]) {
+template <class S>
+static __device__ __forceinline__ void mla_store(const mla_consumer<S> &consumer, const mla_task &task,
+                                                 const float (&out)[WEFT_MLA_DEPTH_V / 4]) {
 #pragma unroll
     for (int which = 0; which < 2; which++) {
-        if (consumer.first_row() + 8 * which < view.count) {
-            if (run.count == 1) {
-                mla_store_row(consumer, view, which, out);
+        if (consumer.first_row() + 8 * which < task.view.count) {
+            if (task.run.count == 1) {
+                mla_store_row(consumer, task.view, which, out);
             } else {
-                mla_leave_row(consumer, run.place, which, out);
+                mla_leave_row(consumer, task.run.place, which, out);
             }
         }
     }
 }
 
 /* Of a run whose sums were left, whether they were the last of its sequence and tile: see mla_count(). */
-static __device__ __forceinline__ bool mla_collect(mla_desk &desk, uint32_t number, decode_run &run) {
+static __device__ __forceinline__ bool mla_collect(mla_desk &desk, uint32_t number) {
     mbarrier_wait(shared_address(&desk.counted), number % 2);
-    run = desk.runs[number % 4];
     return desk.is_last;
 }
 
-/* The output of a sequence and tile, by both consumers: its runs' sums as the nodes of a tree, in whatever CTA's hands. */
-template <class S> static __device__ __forceinline__ void mla_merge(const weft_decode_params &p, const decode_run &run) {
-    const mla_view view = mla_view_of(p, run);
-    constexpr int columns = 8, threads = S::depth / columns; /* that share a row */
-    const int part = (int)threadIdx.x % threads;
-    const decode_merger<S, columns> merger = {p, run.place - run.number * run.tiles, run.first, part, threads, run.tiles};
+/* Merges eight columns of a row over the runs of a sequence, as decode_merger does. */
+struct mla_merger {
+    static constexpr int columns = 8;
+    typedef decode_node<columns> node;
+    const weft_decode_params &p;
+    int64_t place; /* of the first run */
+    int tiles;     /* places from run to run */
+    int begin, end;
+
+    /* Eight runs, from `first` on, as far as they are there. */
+    __device__ __forceinline__ void merge_eight(node (&nodes)[WEFT_DECODE_EIGHT], int row, int column, int first) const {
+#pragma unroll
+        for (int i = 0; i < WEFT_DECODE_EIGHT; i++) {
+            const int number = min(max(first + i, begin), end - 1);
+            const int64_t at = (place + (int64_t)(number - begin) * tiles) * WEFT_MLA_ROWS;
+            decode_read(nodes[i], p.sums + at * WEFT_MLA_DEPTH_V + mla_square(row, column), 1,
+                        *(const float2 *)(p.stats + 2 * (at + row)));
+        }
+        decode_merge_all(nodes, first, begin, end);
+    }
+
+    __device__ __forceinline__ node merge(int row, int column) const {
+        node nodes[WEFT_DECODE_EIGHT], waiting[28]; /* in the thread's memory, where runs are many */
+        uint32_t waits = 0;
+        bool any = false;
+        const int first = begin & -WEFT_DECODE_EIGHT;
+        const bool few = end - first <= WEFT_DECODE_EIGHT;
 #pragma unroll 1
-    for (int row = (int)(threadIdx.x - 128) / threads; row < min(view.count, S::rows); row += 256 / threads) {
-        decode_node<columns> nodes[WEFT_DECODE_EIGHT];
-        merger.merge(nodes, row, run.first, run.first + run.count);
-        decode_store<S>(p, view.s, view.batch, run.tile, row, part, nodes[0]);
+        for (int eight = first; eight < end; eight += WEFT_DECODE_EIGHT) {
+            merge_eight(nodes, row, column, eight);
+            if (!few) {
+                decode_push(waiting, waits, eight / WEFT_DECODE_EIGHT, nodes[0]);
+            }
+        }
+        decode_fold(waiting, waits, nodes[0], any);
+        return nodes[0];
+    }
+};
+
+/* The output of a sequence and tile, by both consumers: its runs' sums as the nodes of a tree, in whatever CTA's hands. A
+ * warp has 8 rows and 32 columns at a time. */
+template <class S> static __device__ __forceinline__ void mla_merge(const weft_decode_params &p, const mla_task &task) {
+    const decode_run &run = task.run;
+    const mla_merger merger = {p, run.place - run.number * run.tiles, run.tiles, run.first, run.first + run.count};
+    constexpr int across = WEFT_MLA_DEPTH_V / 32; /* such units side by side */
+    const int lane = (int)threadIdx.x % 32;
+#pragma unroll 1
+    for (int unit = (int)threadIdx.x / 32 - 4; unit < WEFT_MLA_ROWS / 8 * across; unit += 8) {
+        const int row = unit / across * 8 + lane / 4, column = unit % across * 32 + lane % 4 * 8;
+        if (row >= task.view.count || column >= p.head_dim_v) {
+            continue;
+        }
+        const mla_merger::node node = merger.merge(row, column);
+        const mla_place place(p, task.view, row);
+        const decode_total total = decode_total_of(p, place.head, node.max, node.sum);
+        uint32_t words[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            words[i] = pack_halves<S::bf16>(total.scale * node.columns[2 * i], total.scale * node.columns[2 * i + 1]);
+        }
+        *(uint4 *)((uint16_t *)p.o + place.o + column) = make_uint4(words[0], words[1], words[2], words[3]);
+        if (p.lse && column == 0) {
+            p.lse[place.lse] = total.lse;
+        }
     }
 }
 

@@ -25,6 +25,7 @@ static inline void mbarrier_arrive_warp(uint32_t barrier) {
 void mbarrier_expect(uint32_t barrier, uint32_t bytes);
 void mbarrier_give_back_at(uint32_t barrier, uint32_t cta, bool wanted = true); /* messages.cpp */
 void mbarrier_wait(uint32_t barrier, uint32_t parity);
+bool mbarrier_test(uint32_t barrier, uint32_t parity);
 
 static inline void mbarrier_wait_idly(uint32_t barrier, uint32_t parity) {
     mbarrier_wait(barrier, parity);
