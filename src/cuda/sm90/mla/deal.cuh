@@ -62,7 +62,7 @@ static __device__ __forceinline__ void mla_describe(const weft_decode_params &p,
 
 /* There is room for p.places runs: packed queries of sequences that overlap, as no starts may have them, could be more. */
 static __device__ __forceinline__ void mla_deal(const weft_mla_params &p, mla_desk &desk) {
-    decode_deal<WEFT_MLA_ROWS> deal(p.all);
+    decode_deal<WEFT_MLA_ROWS, DECODE_BY_LENGTHS> deal(p.all);
     decode_run run;
     uint32_t number = 0;
     bool more = true;
