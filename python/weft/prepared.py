@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Dict, Sequence, Tuple
-
-if TYPE_CHECKING:
-    from .plans import Plan
+from typing import Any, Callable, Dict, Sequence, Tuple
 
 
 def _version(x: Any) -> int:
@@ -26,9 +23,9 @@ class Prepared:
 
     def __init__(self) -> None:
         # Of each plan: what it was prepared for, the workspace, and the lengths, so that others cannot come to lie where they are.
-        self._held: Dict[Plan, Tuple[tuple, Any, Sequence[Any]]] = {}
+        self._held: Dict[Any, Tuple[tuple, Any, Sequence[Any]]] = {}
 
-    def take(self, plan: Plan, lengths: Sequence[Any], where: tuple, make: Callable[[], Any]) -> Tuple[Any, bool]:
+    def take(self, plan: Any, lengths: Sequence[Any], where: tuple, make: Callable[[], Any]) -> Tuple[Any, bool]:
         """The workspace for a run of a plan, and whether it is yet to be prepared. `where` tells lengths and streams apart."""
         key = (*where, *map(_version, lengths))
         held = self._held.get(plan)

@@ -6,7 +6,7 @@ import pathlib
 PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "python" / "weft"
 # A module imports what is on lines above its own, and nothing else of the package.
 LAYERS = """
-errors notebook
+errors notebook prepared
 _c dlpack custom
 sheets schedules
 machines profiles problems arrays blocks

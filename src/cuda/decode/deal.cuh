@@ -186,10 +186,12 @@ static __device__ __forceinline__ int decode_take_place(const weft_decode_params
 /* What the list has at a place: nothing, where it ends before that. */
 static __device__ __forceinline__ void decode_read_listed(const weft_decode_params &p, int place, decode_taken &to) {
     const weft_decode_listed *from = p.list + place;
-    to.place = place >= 0 && place < weft_smaller((int)grid_load_16(p.list_head).x, weft_run_most(&p.runs)) ? place : -1;
-    if (to.place >= 0) {
+    to.place = -1;
+    if (place >= 0 && place < weft_run_most(&p.runs)) { /* all asked for at once */
+        const int count = (int)grid_load_16(p.list_head).x;
         ((uint4 *)&to.run)[0] = grid_load_16(from);
         ((uint4 *)&to.run)[1] = grid_load_16(&from->begin);
+        to.place = place < count ? place : -1;
     }
 }
 
