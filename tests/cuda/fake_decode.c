@@ -24,7 +24,8 @@ int fake_run_decode(const char *kernel, unsigned grid, const void *parameters) {
     if (strcmp(launch, "_merge") == 0) {
         return grid == (unsigned)(p->runs.sequences.count * p->runs.tiles * rows) && p->sums ? 0 : 1;
     }
-    if ((strcmp(launch, "_append") == 0) != (p->k_new || p->rotary_dim)) {
+    const char *wanted = p->k_new || p->rotary_dim ? "_append" : p->alike ? "_alike" : p->list ? "_listed" : "_main";
+    if (strcmp(launch, wanted) != 0) {
         return 1;
     }
     const weft_attention problem = fake_decode_problem(p, (weft_dtype)weft_dtype_find(dtype));

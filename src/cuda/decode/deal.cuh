@@ -25,7 +25,8 @@ static __device__ __forceinline__ int decode_sum(int number) {
 }
 
 /* How a CTA comes to its runs: by lengths that it reads; by the parameters, since all sequences are alike; by the list of
- * weft_plan_prepare(); or as the parameters say. What is not asked for is not compiled, and a launch need not fetch it. */
+ * weft_plan_prepare(); or as the parameters say. Each has an entry point of its own: a launch fetches
+ * only what it needs. */
 enum decode_way { DECODE_BY_LENGTHS, DECODE_ALIKE, DECODE_LISTED, DECODE_ANY_WAY };
 
 template <decode_way WAY> static __device__ __forceinline__ bool decode_is_alike(const weft_decode_params &p) {

@@ -15,9 +15,6 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 
 _Static_assert(sizeof(weft_decode_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
 
-/* The launches of a run, and the one that prepares runs. */
-enum { MAIN = 0, MERGE = 1, DEAL = 2 };
-
 /* Rows, queries times the heads that share keys, that this is made for, at most. */
 enum { MOST_ROWS = 64 };
 
@@ -141,7 +138,9 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
                          plan->schedule.tile_m, plan->schedule.tile_n, weft_larger(p->head_dim, p->head_dim_v));
     }
     *choice = (weft_cuda_choice){v->module,
-                                 is_fresh(p) ? v->append : v->main,
+                                 is_fresh(p)             ? v->append
+                                 : weft_decode_varies(p) ? v->main
+                                                         : v->alike,
                                  v->rows,
                                  WEFT_LEAF,
                                  32 * WEFT_DECODE_WARPS,
@@ -153,7 +152,8 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
 
 static const weft_decode_variant *variant_of(const weft_cuda_choice *choice) {
     size_t i = 0;
-    while (strcmp(variants[i].main, choice->kernel) != 0 && strcmp(variants[i].append, choice->kernel) != 0) {
+    while (strcmp(variants[i].main, choice->kernel) != 0 && strcmp(variants[i].alike, choice->kernel) != 0 &&
+           strcmp(variants[i].append, choice->kernel) != 0) {
         i++;
     }
     return &variants[i];
@@ -163,20 +163,33 @@ static const weft_decode_variant *variant_of(const weft_cuda_choice *choice) {
 static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main) {
     const weft_decode_variant *v = variant_of(choice);
     const weft_runs runs = weft_decode_runs(plan, v->rows);
-    list[MAIN] = *choice;
-    list[MERGE] = (weft_cuda_choice){.image = v->module,
-                                     .kernel = v->merge,
-                                     .threads = 32 * WEFT_DECODE_MERGE_WARPS,
-                                     .overlaps = choice->overlaps,
-                                     .grid = runs.sequences.count * runs.tiles * v->rows /
-                                             weft_decode_merged_rows(&plan->attention, &runs, v->rows)};
-    list[DEAL] = (weft_cuda_choice){.image = "decode_deal",
-                                    .kernel = "decode_deal_runs",
-                                    .threads = 32 * WEFT_DECODE_DEAL_WARPS,
-                                    .grid = 1,
-                                    .prepares = 1};
-    *main = MAIN;
-    return plan->attention.kv_seq <= WEFT_LEAF ? MERGE : weft_decode_varies(&plan->attention) ? DEAL + 1 : DEAL;
+    const int merges = plan->attention.kv_seq > WEFT_LEAF, prepares = merges && weft_decode_varies(&plan->attention);
+    int count = 0;
+    *main = count;
+    list[count++] = *choice;
+    if (prepares && !is_fresh(&plan->attention)) {
+        list[0].when = WEFT_CUDA_UNPREPARED;
+        list[count] = *choice;
+        list[count].kernel = v->listed;
+        list[count].as_main = 1;
+        list[count++].when = WEFT_CUDA_PREPARED;
+    }
+    if (merges) {
+        list[count++] = (weft_cuda_choice){.image = v->module,
+                                           .kernel = v->merge,
+                                           .threads = 32 * WEFT_DECODE_MERGE_WARPS,
+                                           .overlaps = choice->overlaps,
+                                           .grid = runs.sequences.count * runs.tiles * v->rows /
+                                                   weft_decode_merged_rows(&plan->attention, &runs, v->rows)};
+    }
+    if (prepares) {
+        list[count++] = (weft_cuda_choice){.image = "decode_deal",
+                                           .kernel = "decode_deal_runs",
+                                           .threads = 32 * WEFT_DECODE_DEAL_WARPS,
+                                           .grid = 1,
+                                           .when = WEFT_CUDA_PREPARES};
+    }
+    return count;
 }
 
 static int64_t heads_in_tile(const weft_plan *plan, const weft_cuda_device *device) {
@@ -194,7 +207,7 @@ static size_t workspace(const weft_plan *plan) {
     const size_t runs = (size_t)most_runs(plan, v), sums = runs * (size_t)(v->rows * (v->depth + 2)) * sizeof(float);
     const size_t dealt = (size_t)sequences_of(&plan->attention) * sizeof(weft_decode_dealt);
     const size_t list = sizeof(weft_decode_list_head) + dealt + runs * sizeof(weft_decode_listed);
-    return c->pass_count > MERGE ? sums + dealt + (weft_cuda_prepares(plan) ? list : 0) : 0;
+    return c->pass_count > 1 ? sums + dealt + (weft_cuda_prepares(plan) ? list : 0) : 0;
 }
 
 static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
@@ -211,7 +224,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->stats = to->sums ? to->sums + runs * v->rows * v->depth : NULL;
     to->dealt =
         to->sums && weft_decode_varies(&plan->attention) ? (weft_decode_dealt *)(to->stats + 2 * runs * v->rows) : NULL;
-    if (to->dealt && (data->prepared || pass->choice.prepares)) {
+    if (to->dealt && (data->prepared || pass->choice.when == WEFT_CUDA_PREPARES)) {
         to->list_head = (weft_decode_list_head *)(to->dealt + sequences_of(&plan->attention));
         to->dealt = (weft_decode_dealt *)(to->list_head + 1); /* which other runs leave as it is */
         to->list = (weft_decode_listed *)(to->dealt + sequences_of(&plan->attention));

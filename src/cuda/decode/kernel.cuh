@@ -163,7 +163,7 @@ static __device__ __forceinline__ void decode_tell(const weft_decode_params &p, 
 }
 
 /* Runs, one after the other, until there are no more. */
-template <class S, decode_way WAY> static __device__ __forceinline__ void decode_take_runs(const weft_decode_params &p) {
+template <class S, decode_way WAY> static __device__ __forceinline__ void decode_attention(const weft_decode_params &p) {
     extern __shared__ __align__(128) unsigned char decode_shared[];
     const int warp = (int)threadIdx.x / 32;
     unsigned char *ring = decode_shared + warp * S::stages * S::stage_bytes;
@@ -288,18 +288,6 @@ template <class S, decode_way WAY> static __device__ __forceinline__ void decode
             __syncthreads();
         }
         turn ^= 1;
-    }
-}
-
-template <class S> static __device__ __forceinline__ void decode_attention(const weft_decode_params &p) {
-    if (S::fresh) {
-        decode_take_runs<S, DECODE_ANY_WAY>(p);
-    } else if (p.alike) {
-        decode_take_runs<S, DECODE_ALIKE>(p);
-    } else if (p.list) {
-        decode_take_runs<S, DECODE_LISTED>(p);
-    } else {
-        decode_take_runs<S, DECODE_BY_LENGTHS>(p);
     }
 }
 

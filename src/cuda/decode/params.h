@@ -90,7 +90,9 @@ typedef struct weft_decode_params {
 
 /* What is compiled: a row of variants.def. */
 typedef struct weft_decode_variant {
-    const char *main, *append, *merge; /* the entry points; `append` is the main one for new keys and rotation */
+    /* The entry points. The main one is for sequences of unlike lengths; there are others in its place where all are alike,
+     * where runs are prepared, and for new keys and rotation. */
+    const char *main, *alike, *listed, *append, *merge;
     const char *module;
     weft_dtype dtype;
     int32_t depth; /* head dims up to this one */
@@ -108,8 +110,8 @@ typedef struct weft_decode_variant {
 
 #define WEFT_DECODE_VARIANT(symbol, module, DTYPE, depth, rows, stages, ctas)                                              \
     {                                                                                                                      \
-#symbol "_main", #symbol "_append", #symbol "_merge", #module, WEFT_##DTYPE, depth, rows, ctas,                    \
-            WEFT_DECODE_SHARED_BYTES(depth, rows, stages)                                                                  \
+#symbol "_main", #symbol "_alike", #symbol "_listed", #symbol "_append", #symbol "_merge", #module, WEFT_##DTYPE,  \
+            depth, rows, ctas, WEFT_DECODE_SHARED_BYTES(depth, rows, stages)                                               \
     }
 
 #endif

@@ -9,7 +9,12 @@ static const char *kernel(const weft_plan *plan) {
 
 static const char *launch(const weft_plan *plan, size_t index) {
     const weft_cuda_plan *c = plan->placed;
-    return index < (size_t)c->pass_count && !c->passes[index].choice.prepares ? c->passes[index].choice.kernel : NULL;
+    for (int i = 0; i < c->pass_count; i++) {
+        if (c->passes[i].choice.when <= WEFT_CUDA_UNPREPARED && index-- == 0) {
+            return c->passes[i].choice.kernel;
+        }
+    }
+    return NULL;
 }
 
 static size_t workspace(const weft_plan *plan) {

@@ -11,6 +11,14 @@
 #include "weft/order/pages.h"
 
 /* One kernel to launch, out of a family's. */
+/* When a launch is made: in every run, in runs that are not prepared or that are, or by weft_plan_prepare(). */
+typedef enum weft_cuda_when {
+    WEFT_CUDA_ALWAYS = 0,
+    WEFT_CUDA_UNPREPARED,
+    WEFT_CUDA_PREPARED,
+    WEFT_CUDA_PREPARES
+} weft_cuda_when;
+
 typedef struct weft_cuda_choice {
     const char *image, *kernel; /* of a .cu file, and an entry point in it */
     int64_t tile_m, tile_n;
@@ -20,7 +28,8 @@ typedef struct weft_cuda_choice {
     int32_t ctas;          /* that share an SM, as it was compiled; 0: only the driver knows */
     int32_t operation;     /* 0: its tiles are the plan's; else as this weft_operation lays them out */
     int64_t grid;          /* above 0: it has no tiles, but so many CTAs */
-    int32_t prepares;      /* 1: it is no launch of a run, but of weft_plan_prepare() */
+    int32_t as_main;       /* 1: it has as many CTAs as the plan's, in whose place it is launched */
+    weft_cuda_when when;
 } weft_cuda_choice;
 
 /* A launch of a run, or of what prepares runs. Most plans have one. */

@@ -51,20 +51,24 @@ static weft_status launch_pass(const weft_plan *plan, const weft_cuda_pass *pass
 
 int weft_cuda_prepares(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;
-    return c->passes[c->pass_count - 1].choice.prepares;
+    return c->passes[c->pass_count - 1].choice.when == WEFT_CUDA_PREPARES;
 }
 
-/* What prepares runs leaves it in a workspace that is the caller's: the plan's own may serve other runs in between. */
-static weft_status check_prepared(const weft_plan *plan, const weft_data *data, int prepares, weft_message *message) {
+/* Which launches to make beside those of every run. What prepares runs leaves it in a workspace that is the caller's: the
+ * plan's own may serve other runs in between. */
+static weft_status find_when(const weft_plan *plan, const weft_data *data, int prepares, weft_cuda_when *when,
+                             weft_message *message) {
     const weft_operation_row *row = plan->operation;
     const void *workspace;
     int32_t prepared = 0;
+    *when = WEFT_CUDA_UNPREPARED;
     if (!weft_cuda_prepares(plan)) {
         return WEFT_OK;
     }
     memcpy(&workspace, (const char *)data + row->workspace, sizeof workspace);
     memcpy(&prepared, (const char *)data + row->prepared, sizeof prepared);
-    return workspace || !(prepares || prepared)
+    *when = prepares ? WEFT_CUDA_PREPARES : prepared ? WEFT_CUDA_PREPARED : WEFT_CUDA_UNPREPARED;
+    return workspace || *when == WEFT_CUDA_UNPREPARED
                ? WEFT_OK
                : weft_fail(message, WEFT_INVALID, "workspace is null: runs are prepared in a workspace that they bring");
 }
@@ -75,13 +79,15 @@ weft_status weft_cuda_launch(const weft_plan *plan, const void *data, int prepar
     weft_data with = {.room = {NULL}}; /* the data, with a workspace */
     int taken = 0;
     memcpy(&with, data, plan->operation->info.data_size);
-    weft_status status = check_prepared(plan, &with, prepares, message);
+    weft_cuda_when when;
+    weft_status status = find_when(plan, &with, prepares, &when, message);
     status = status ? status : weft_cuda_workspace_take(plan, &with, stream, &taken, message);
     if (status == WEFT_OK && c->tickets) {
         status = weft_tickets_take(c->tickets, stream, c->family->leaves_zero, c->paces, &counters, message);
     }
     for (int i = 0; i < c->pass_count && status == WEFT_OK; i++) {
-        if (c->passes[i].choice.prepares == prepares) {
+        const weft_cuda_when its = c->passes[i].choice.when;
+        if (its == when || (its == WEFT_CUDA_ALWAYS && !prepares)) {
             status = launch_pass(plan, &c->passes[i], &with, &counters, stream, message);
         }
     }

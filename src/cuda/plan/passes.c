@@ -30,6 +30,11 @@ weft_status weft_cuda_pass_lay_out(const weft_plan *plan, weft_cuda_pass *pass, 
         return weft_fail(message, WEFT_UNSUPPORTED, "%" PRId64 " CTAs are more than a launch can have (2^31 - 1)",
                          choice->grid);
     }
+    if (choice->as_main) {
+        pass->grid = ((const weft_cuda_plan *)plan->placed)->main->grid;
+        pass->walk = plan->walk;
+        return WEFT_OK;
+    }
     if (choice->grid > 0) {
         pass->grid = (uint32_t)choice->grid;
         pass->walk = plan->walk;

@@ -7,6 +7,8 @@ extern "C" {
 
 #define WEFT_DECODE(symbol, ...)                                                                                           \
     void symbol##_main(weft_decode_params p);                                                                              \
+    void symbol##_alike(weft_decode_params p);                                                                             \
+    void symbol##_listed(weft_decode_params p);                                                                            \
     void symbol##_append(weft_decode_params p);                                                                            \
     void symbol##_merge(weft_decode_params p);
 #include "cuda/decode/variants.def"
@@ -60,6 +62,12 @@ int fake_run_decode(const char *kernel, unsigned grid, const void *parameters) {
 #define WEFT_DECODE(symbol, ...)                                                                                           \
     if (strcmp(kernel, #symbol "_main") == 0) {                                                                            \
         return run<symbol##_main>(grid, WEFT_DECODE_WARPS, parameters);                                                    \
+    }                                                                                                                      \
+    if (strcmp(kernel, #symbol "_alike") == 0) {                                                                           \
+        return run<symbol##_alike>(grid, WEFT_DECODE_WARPS, parameters);                                                   \
+    }                                                                                                                      \
+    if (strcmp(kernel, #symbol "_listed") == 0) {                                                                          \
+        return run<symbol##_listed>(grid, WEFT_DECODE_WARPS, parameters);                                                  \
     }                                                                                                                      \
     if (strcmp(kernel, #symbol "_append") == 0) {                                                                          \
         return run<symbol##_append>(grid, WEFT_DECODE_WARPS, parameters);                                                  \
