@@ -3,7 +3,7 @@
 
     decode.py --library libweft.so [--draw SEED] [--csv FILE] [--only known,drawn,paged,unlike] [--layers N]
 
-bf16. A captured graph has several calls over tensors of more than 300 MB together, so that no K and V are in the L2; graphs are replayed in
+bf16. A captured graph has N calls or more (8) over tensors of more than 300 MB together, so that no K and V are in the L2; graphs are replayed in
 turns, in random order, and medians count. Rates are of K and V, read once. FlashAttention-3 is the module fa3v: Decode(q, k, v, lengths,
 page_table). What is compared is checked first."""
 import argparse, csv, json, math, random, sys
@@ -50,14 +50,14 @@ def replayed(makers, copies, seconds):
 
 
 class Bench:
-    def __init__(self, weft, seconds):
+    def __init__(self, weft, seconds, layers):
         import torch
 
         try:
             import fa3v
         except ImportError:
             fa3v = None
-        self.weft, self.torch, self.fa3v, self.seconds, self.rows = weft, torch, fa3v, seconds, []
+        self.weft, self.torch, self.fa3v, self.seconds, self.layers, self.rows = weft, torch, fa3v, seconds, layers, []
 
     def tensors(self, *shape):
         return self.torch.randn(*shape, device="cuda").bfloat16()
@@ -73,7 +73,7 @@ class Bench:
         lengths = torch.full((batch,), keys, dtype=torch.int32, device="cuda")
 
         def cudnn(i):
-            q, k, v = (x.transpose(1, 2) for x in sets[i])
+            q, k, v = (x.transpose(1, 2) for x in sets[i % copies])
 
             def call():
                 with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.CUDNN_ATTENTION):
@@ -81,11 +81,11 @@ class Bench:
 
             return call
 
-        makers = {"weft": lambda i: lambda: weft.attention(*sets[i]), "cudnn": cudnn}
+        makers = {"weft": lambda i: lambda: weft.attention(*sets[i % copies]), "cudnn": cudnn}
         if self.fa3v:
-            makers["fa3"] = lambda i: self.fa3v.Decode(*sets[i], lengths)
+            makers["fa3"] = lambda i: self.fa3v.Decode(*sets[i % copies], lengths)
         assert timing.largest_difference(weft.attention(*sets[0]), cudnn(0)().transpose(1, 2)) < 0.01
-        self.add(group, f"B={batch} N={keys} H={heads}/{kv} D={dim}", read, replayed(makers, copies, self.seconds))
+        self.add(group, f"B={batch} N={keys} H={heads}/{kv} D={dim}", read, replayed(makers, max(copies, self.layers), self.seconds))
 
     def paged(self, page, batch=16, keys=8192, heads=64, kv=8, dim=128):
         """The same keys in pages that lie in no order; page 0: with lengths alone."""
@@ -105,10 +105,10 @@ class Bench:
         makers = {"weft": lambda i: lambda: weft.attention(q, k, v, **more)}
         if self.fa3v and page != 1:
             makers["fa3"] = lambda i: self.fa3v.Decode(q, k, v, lengths, **(fa3 or {}))
-        self.add("paged", f"page {page}" if page else "lengths", 4 * batch * keys * kv * dim, replayed(makers, 1, self.seconds))
+        self.add("paged", f"page {page}" if page else "lengths", 4 * batch * keys * kv * dim, replayed(makers, self.layers, self.seconds))
 
-    def unlike(self, seed, layers, count=32, page=64, heads=64, kv=8, dim=128):
-        """A graph has the calls of so many layers; those of `prepared` deal out the keys once."""
+    def unlike(self, seed, count=32, page=64, heads=64, kv=8, dim=128):
+        """The calls of a graph that are `prepared` deal out the keys once."""
         torch, rng, shared = self.torch, random.Random(seed), self.weft.Prepared()
         keys = [round(65536 ** rng.random()) for _ in range(count)]
         pages = [-(-n // page) for n in keys]
@@ -123,7 +123,7 @@ class Bench:
         assert torch.equal(makers["weft"](0)(), makers["prepared"](0)())  # to the bit
         if self.fa3v:
             makers["fa3"] = lambda i: self.fa3v.Decode(q, k, v, lengths, page_table=table)
-        self.add("unlike", f"{count} of 1 to 64K, {sum(keys)}", 4 * sum(keys) * kv * dim, replayed(makers, layers, self.seconds))
+        self.add("unlike", f"{count} of 1 to 64K, {sum(keys)}", 4 * sum(keys) * kv * dim, replayed(makers, self.layers, self.seconds))
 
 
 def main():
@@ -132,17 +132,17 @@ def main():
     parser.add_argument("--draw", type=int, default=1, help="seed of what is drawn")
     parser.add_argument("--only", default="known,drawn,paged,unlike")
     parser.add_argument("--seconds", type=float, default=0.5, help="for each row")
-    parser.add_argument("--layers", type=int, default=1, help="calls in a graph for unlike lengths")
+    parser.add_argument("--layers", type=int, default=8, help="calls in a graph, at least")
     parser.add_argument("--csv")
     args = parser.parse_args()
-    bench, only = Bench(timing.import_weft(args.library), args.seconds), args.only.split(",")
+    bench, only = Bench(timing.import_weft(args.library), args.seconds, args.layers), args.only.split(",")
     for group, rows in (("known", KNOWN), ("drawn", drawn(args.draw))):
         for row in rows if group in only else ():
             bench.plain(group, *row)
     for page in (0, 1, 16, 64, 256) if "paged" in only else ():
         bench.paged(page)
     for i in range(4) if "unlike" in only else ():
-        bench.unlike(args.draw + i, args.layers)
+        bench.unlike(args.draw + i)
     for group in only:
         for peer in ("cudnn", "fa3", "prepared"):
             ratios = [float(r[5]) for r in bench.rows if r[0] == group and r[2] == peer]

@@ -54,11 +54,11 @@ static __device__ __forceinline__ study_move study_move_query(const weft_study_a
     int64_t sequence, i = token;
     study_move m;
     if (all->packed) {
-        const int32_t *starts = all->lengths.q_starts;
-        sequence = weft_sequence_of_row(all, token);
-        m.batch = token < starts[sequence + 1] ? 0 : -1;
+        sequence =
+            weft_sequence_of_row(all, token); /* behind the last: as if it had more, so that no row is left as it was */
+        m.batch = 0;
         m.row = token;
-        i = token - starts[sequence];
+        i = token - all->lengths.q_starts[sequence];
     } else {
         sequence = m.batch = weft_divide_off(&i, &p.by_queries);
         m.row = i;

@@ -273,9 +273,9 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     return WEFT_OK;
 }
 
-/* What a run takes beside its keys, and the shares of a chip's bandwidth and of its products, within a fifth of what an
+/* What a run takes beside its keys, and the shares of a chip's bandwidth and of its products, within a third of what an
  * H200 took for 16 to 128 heads: docs/lab/mla.md. */
-static const double fixed_seconds = 60e-6, bandwidth_share = 0.48, products_share = 0.24;
+static const double fixed_seconds = 45e-6, bandwidth_share = 0.7, products_share = 0.28;
 
 static double matrix_rate(const weft_plan *plan) {
     return plan->attention.dtype == WEFT_BF16 ? plan->machine.matrix_bf16 : plan->machine.matrix_fp16;

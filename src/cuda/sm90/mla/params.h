@@ -16,7 +16,7 @@ enum {
     WEFT_MLA_DEPTH_V = 512,  /* the same of V, QV and O */
     WEFT_MLA_BOX = 64 * 128, /* bytes of 64 rows of 64 elements */
     WEFT_MLA_BOXES = 9,      /* of Q and of a block: 8 of QV or V, then one of Q or K */
-    WEFT_MLA_WIDE = 2,       /* boxes of V or QV that one copy brings, where it can */
+    WEFT_MLA_WIDE = 4,       /* boxes of V or QV that one copy brings, where it can */
     WEFT_MLA_BLOCK_BYTES = WEFT_MLA_BOXES * WEFT_MLA_BOX,
     WEFT_MLA_SLOTS = 2,     /* blocks in shared memory */
     WEFT_MLA_CLEARED = 256, /* counters that a CTA of `clear` has */
