@@ -57,7 +57,7 @@ weft_status weft_sim_runs_make(weft_sim_runs *runs, const weft_plan *plan, weft_
     for (int64_t i = 0; i < sequences; i++) {
         const weft_rows of = weft_run_leaves(&runs->of, i);
         runs->before[i + 1] = runs->before[i] + runs->of.tiles * weft_run_count(of, runs->level);
-        runs->first[i + 1] = runs->first[i] + (runs->alike ? runs->of.tiles * weft_run_whole(of, runs->level) : 0);
+        runs->first[i + 1] = runs->first[i] + (runs->alike ? runs->of.tiles * weft_run_sizes_of(of, runs->level).whole : 0);
     }
     runs->count = runs->before[sequences];
     return WEFT_OK;
@@ -102,7 +102,7 @@ weft_sim_share weft_sim_runs_visit(const weft_sim_runs *runs, const weft_plan *p
     }
     const int64_t at = place - runs_before(runs, is_first, low), tile = at % runs->of.tiles, of = at / runs->of.tiles;
     const weft_rows leaves = weft_run_leaves(&runs->of, low);
-    const int64_t whole = weft_run_whole(leaves, runs->level), each = runs_of_tile(runs, low);
+    const int64_t whole = weft_run_sizes_of(leaves, runs->level).whole, each = runs_of_tile(runs, low);
     const int64_t node = runs->alike ? weft_run_number(leaves, runs->level, each, whole, is_first ? of : whole + of) : of;
     const int64_t number = runs->before[low] + node * runs->of.tiles + tile;
     const int64_t begin = ((leaves.begin >> runs->level) + node) << runs->level, end = begin + (INT64_C(1) << runs->level);

@@ -81,7 +81,7 @@ static void order_of_runs(void **state) {
         const int64_t begin = random_between(&random, 0, 300), end = random_between(&random, begin, 400);
         const weft_rows leaves = {begin, end};
         const int32_t level = (int32_t)random_between(&random, 0, 8);
-        const int64_t count = weft_run_count(leaves, level), whole = weft_run_whole(leaves, level),
+        const int64_t count = weft_run_count(leaves, level), whole = weft_run_sizes_of(leaves, level).whole,
                       size = INT64_C(1) << level;
         int64_t seen = 0, met[402] = {0};
         for (int64_t i = 0; i < count; i++) {
@@ -127,7 +127,7 @@ static void levels(void **state) {
 /* As long as runs of a level take if they are dealt out whole ones first, in eighths of a leaf. */
 static int64_t dealt(const weft_runs *runs, weft_rows leaves, int32_t level) {
     const int64_t workers = (int64_t)runs->by_workers.value, lines = runs->sequences.count * runs->tiles;
-    const int64_t count = weft_run_count(leaves, level), whole = weft_run_whole(leaves, level);
+    const int64_t count = weft_run_count(leaves, level), whole = weft_run_sizes_of(leaves, level).whole;
     int64_t *ends = calloc((size_t)workers, sizeof *ends), at = 0, last = 0;
     assert_non_null(ends);
     for (int others = 0; others < 2; others++) {

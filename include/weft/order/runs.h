@@ -51,10 +51,25 @@ WEFT_INLINE int64_t weft_run_count(weft_rows leaves, int32_t level) {
     return leaves.begin < leaves.end ? ((leaves.end - 1) >> level) - (leaves.begin >> level) + 1 : 1;
 }
 
-/** How many of these have all leaves of a node. */
-WEFT_INLINE int64_t weft_run_whole(weft_rows leaves, int32_t level) {
-    const int64_t first = (leaves.begin + ((int64_t)1 << level) - 1) >> level;
-    return weft_larger((leaves.end >> level) - first, 0);
+/** The sizes of the runs of a level: the first and the last may have fewer leaves than the others, which are whole. */
+typedef struct weft_run_sizes {
+    int64_t first, last; /**< leaves; 0: it is one of the whole ones, or there is none */
+    int64_t whole;       /**< how many have all leaves of a node of the level */
+} weft_run_sizes;
+
+WEFT_INLINE weft_run_sizes weft_run_sizes_of(weft_rows leaves, int32_t level) {
+    const int64_t size = (int64_t)1 << level;
+    const int64_t begin = (leaves.begin + size - 1) >> level, end = leaves.end >> level; /* whole ones */
+    weft_run_sizes sizes;
+    if (begin > end) { /* within one node */
+        sizes.first = leaves.end - leaves.begin;
+        sizes.last = sizes.whole = 0;
+        return sizes;
+    }
+    sizes.first = (begin << level) - leaves.begin;
+    sizes.last = leaves.end - (end << level);
+    sizes.whole = end - begin;
+    return sizes;
 }
 
 /** Which of a sequence's `count` runs comes at a place of their order, whole ones first. */
@@ -122,7 +137,8 @@ WEFT_INLINE int32_t weft_run_level_alike(const weft_runs *runs, weft_rows leaves
     int64_t least = -1;
     int32_t best = WEFT_RUN_LEVELS - 1;
     for (int32_t level = WEFT_RUN_LEVELS - 1; level >= 0; level--) {
-        const int64_t count = weft_run_count(leaves, level), whole = weft_run_whole(leaves, level), others = count - whole;
+        const int64_t count = weft_run_count(leaves, level), whole = weft_run_sizes_of(leaves, level).whole,
+                      others = count - whole;
         const int64_t rest = leaves.end - leaves.begin - (whole << level); /* leaves of the others */
         const int64_t rounds = (lines * whole + workers - 1) / workers;
         const int64_t more = weft_larger(lines * others - (rounds * workers - lines * whole) + workers - 1, 0) / workers;
@@ -137,27 +153,6 @@ WEFT_INLINE int32_t weft_run_level_alike(const weft_runs *runs, weft_rows leaves
 }
 
 /* Runs in a list, longest first, of which workers take the next as they come to an end (weft_plan_prepare()). */
-
-/** The sizes of the runs of a level: the first and the last may have fewer leaves than the others, which are whole. */
-typedef struct weft_run_sizes {
-    int64_t first, last; /**< leaves; 0: it is one of the whole ones, or there is none */
-    int64_t whole;       /**< how many have all leaves of a node of the level */
-} weft_run_sizes;
-
-WEFT_INLINE weft_run_sizes weft_run_sizes_of(weft_rows leaves, int32_t level) {
-    const int64_t size = (int64_t)1 << level;
-    const int64_t begin = (leaves.begin + size - 1) >> level, end = leaves.end >> level; /* whole ones */
-    weft_run_sizes sizes;
-    if (begin > end) { /* within one node */
-        sizes.first = leaves.end - leaves.begin;
-        sizes.last = sizes.whole = 0;
-        return sizes;
-    }
-    sizes.first = (begin << level) - leaves.begin;
-    sizes.last = leaves.end - (end << level);
-    sizes.whole = end - begin;
-    return sizes;
-}
 
 /** The least time in which workers can take `count` runs of `size` leaves or more, in eighths of a leaf: some worker has as
  * many of them as the mean, or more. The largest of these over all sizes, and the mean of all, is what a list takes, or

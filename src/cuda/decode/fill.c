@@ -115,7 +115,7 @@ void weft_decode_fill(weft_decode_params *to, const weft_plan *plan, const weft_
         to->leaves = (int32_t)(leaves.end - leaves.begin);
         to->level = alone ? weft_run_level_alone(to->leaves) : weft_run_level_alike(&to->runs, leaves);
         to->runs_each = (int32_t)weft_run_count(leaves, to->level);
-        to->whole = (int32_t)weft_run_whole(leaves, to->level);
+        to->whole = (int32_t)weft_run_sizes_of(leaves, to->level).whole;
         to->by_whole = weft_divisor_make((uint64_t)weft_larger(to->whole * to->runs.tiles, 1));
         to->by_others = weft_divisor_make((uint64_t)weft_larger((to->runs_each - to->whole) * to->runs.tiles, 1));
     }
