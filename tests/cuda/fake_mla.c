@@ -79,8 +79,10 @@ int fake_run_mla(const char *kernel, unsigned grid, void *parameters) {
         !are_maps(p, &p->v, all->v, &all->v_strides, all->head_dim_v) || !are_wide(p)) {
         return 1;
     }
-    if (strcmp(launch, "_clear") == 0) {
-        return (int64_t)grid * WEFT_MLA_CLEARED >= p->places && p->places > 0 && p->done ? 0 : 1;
+    if (strcmp(launch, "_merge") == 0) {
+        return (int64_t)grid == all->runs.sequences.count * all->runs.tiles * p->merged * 2 && p->places > 0 && all->dealt
+                   ? 0
+                   : 1;
     }
     weft_attention problem = fake_decode_problem(all, (weft_dtype)weft_dtype_find(dtype));
     weft_attention_data data = fake_decode_data(all);

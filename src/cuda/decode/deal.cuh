@@ -215,10 +215,10 @@ static __device__ __forceinline__ bool decode_find_taken(const weft_decode_param
            run.begin >= 0 && run.begin <= run.end && run.end <= leaves;
 }
 
-/* Tells the launch that merges of a sequence, of which this is a run. */
+/* Tells the launch that merges of a sequence, of which this is a run. By one thread. */
 static __device__ __forceinline__ void decode_tell_dealt(const weft_decode_params &p, const decode_run &run) {
-    if (threadIdx.x == 0 && p.dealt && !p.list && run.tile == 0 && run.number == 0) {
-        const weft_decode_dealt dealt = {run.place, run.count, run.first, 0};
+    if (p.dealt && !p.list && run.tile == 0 && run.number == 0) {
+        const weft_decode_dealt dealt = {run.place, run.count, run.first, run.tiles};
         *(uint4 *)(p.dealt + run.sequence) = *(const uint4 *)&dealt;
     }
 }

@@ -197,7 +197,9 @@ template <class S, decode_way WAY> static __device__ __forceinline__ void decode
         const weft_sequence s = is_alike ? p.sequence : weft_sequence_at(&p.runs.sequences, run.sequence);
         const decode_keys keys = decode_keys_of<S>(p, s, run.sequence, kv_head, run.tile == kv_head * p.tiles);
         weft_length_tell(&p.pages, &p.runs.sequences, run.sequence);
-        decode_tell_dealt(p, run);
+        if (threadIdx.x == 0) {
+            decode_tell_dealt(p, run);
+        }
         const int blocks = (run.end - run.begin) * WEFT_DECODE_BLOCKS;
         const auto key_of = [&](int block) {
             return (run.begin + block / WEFT_DECODE_BLOCKS) * WEFT_LEAF + warp * WEFT_DECODE_KEYS +

@@ -131,7 +131,7 @@ static __device__ __forceinline__ void decode_find_runs(const weft_decode_params
         const bool has_first = sizes.first > 0 || leaves.begin == leaves.end;
         dealer.first_at[thread] = has_first ? (int)atomicAdd(dealer.bin(level, sizes.first), 1u) : -1;
         dealer.last_at[thread] = sizes.last > 0 ? (int)atomicAdd(dealer.bin(level, sizes.last), 1u) : -1;
-        const weft_decode_dealt dealt = {dealer.place[thread], count, (int)(leaves.begin >> level), 0};
+        const weft_decode_dealt dealt = {dealer.place[thread], count, (int)(leaves.begin >> level), (int)p.runs.tiles};
         *(uint4 *)(p.dealt + number) = *(const uint4 *)&dealt;
     }
     __syncthreads();

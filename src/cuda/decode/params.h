@@ -21,9 +21,10 @@ enum {
 };
 
 /* The runs of a sequence, for the launch that merges: where the first is among those of all, for the first tile, how many
- * there are, and the first one's number among those of its level, counted from key 0. */
+ * there are, the first one's number among those of its level, counted from key 0, and the sequence's tiles: a run is as
+ * many places from the next. */
 typedef struct weft_decode_dealt {
-    int32_t place, count, first, unused;
+    int32_t place, count, first, tiles;
 } weft_decode_dealt;
 
 /* A run of the list that weft_plan_prepare() makes: longest runs first. */

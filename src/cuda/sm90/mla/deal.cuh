@@ -82,6 +82,7 @@ static __device__ __forceinline__ void mla_deal(const weft_mla_params &p, mla_de
             mbarrier_arrive(shared_address(&desk.task_full[number % MLA_TASKS]));
             if (more) {
                 weft_length_tell(&p.all.pages, &p.all.runs.sequences, run.sequence);
+                decode_tell_dealt(p.all, run);
             }
         }
     }

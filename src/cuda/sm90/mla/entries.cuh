@@ -7,7 +7,7 @@
         symbol##_main(const __grid_constant__ weft_mla_params p) {                                                         \
         mla_attention<mla_shape<WEFT_##DTYPE>>(p);                                                                         \
     }                                                                                                                      \
-    extern "C" __global__ void __launch_bounds__(WEFT_MLA_CLEARED)                                                         \
-        symbol##_clear(const __grid_constant__ weft_mla_params p) {                                                        \
-        mla_clear(p);                                                                                                      \
+    extern "C" __global__ void __launch_bounds__(32 * WEFT_DECODE_MERGE_WARPS, 2)                                          \
+        symbol##_merge(const __grid_constant__ weft_mla_params p) {                                                        \
+        mla_merge_runs<mla_shape<WEFT_##DTYPE>>(p);                                                                        \
     }

@@ -70,9 +70,8 @@ static int64_t count_places(const weft_attention *p) {
     return count_tiles(p) * most_runs(p);
 }
 
-/* Sums of a run's rows, their largest scores and sums of weights, and a counter; and of how many runs the workspace would
- * be too large. */
-enum { PLACE_BYTES = WEFT_MLA_ROWS * (WEFT_MLA_DEPTH_V + 2) * 4 + 4, MOST_PLACES = (INT64_C(16) << 30) / PLACE_BYTES };
+/* Sums of a run's rows, their largest scores and sums of weights; and of how many runs the workspace would be too large. */
+enum { PLACE_BYTES = WEFT_MLA_ROWS * (WEFT_MLA_DEPTH_V + 2) * 4, MOST_PLACES = (INT64_C(16) << 30) / PLACE_BYTES };
 
 static weft_status check_strides(const weft_attention *p, weft_message *why) {
     weft_status status;
@@ -149,17 +148,23 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     return WEFT_OK;
 }
 
+/* Eights of rows of a tile that there can be. */
+static int64_t merged_rows(const weft_attention *p) {
+    return (weft_smaller(weft_decode_rows(p), WEFT_MLA_ROWS) + WEFT_MLA_MERGED - 1) / WEFT_MLA_MERGED;
+}
+
 /* A sequence of one leaf is one run. */
 static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main) {
-    const int64_t counters = count_places(&plan->attention);
-    *main = plan->attention.kv_seq > WEFT_LEAF;
-    list[0] = (weft_cuda_choice){.image = choice->image,
-                                 .kernel = find(&plan->attention)->clear,
-                                 .threads = WEFT_MLA_CLEARED,
+    const weft_attention *p = &plan->attention;
+    const int64_t tiles = sequences_of(p) * weft_decode_runs(plan, WEFT_MLA_ROWS).tiles;
+    *main = 0;
+    list[0] = *choice;
+    list[1] = (weft_cuda_choice){.image = choice->image,
+                                 .kernel = find(p)->merge,
+                                 .threads = 32 * WEFT_DECODE_MERGE_WARPS,
                                  .overlaps = 1,
-                                 .grid = (counters + WEFT_MLA_CLEARED - 1) / WEFT_MLA_CLEARED};
-    list[*main] = *choice;
-    return *main + 1;
+                                 .grid = tiles * merged_rows(p) * (WEFT_MLA_DEPTH_V / (32 * WEFT_DECODE_MERGE_WARPS))};
+    return p->kv_seq > WEFT_LEAF ? 2 : 1;
 }
 
 static int64_t heads_in_tile(const weft_plan *plan, const weft_cuda_device *device) {
@@ -169,7 +174,9 @@ static int64_t heads_in_tile(const weft_plan *plan, const weft_cuda_device *devi
 
 static size_t workspace(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;
-    return c->pass_count > 1 ? (size_t)count_places(&plan->attention) * PLACE_BYTES : 0;
+    const weft_attention *p = &plan->attention;
+    return c->pass_count > 1 ? (size_t)count_places(p) * PLACE_BYTES + (size_t)sequences_of(p) * sizeof(weft_decode_dealt)
+                             : 0;
 }
 
 /* K or V in boxes of so many rows. */
@@ -260,9 +267,10 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     weft_decode_fill(&to->all, plan, data, walk, WEFT_MLA_ROWS, 1);
     to->all.sums = data->workspace;
     to->places = (int32_t)count_places(p);
+    to->merged = (int32_t)merged_rows(p);
     if (to->all.sums) {
         to->all.stats = to->all.sums + (int64_t)to->places * WEFT_MLA_ROWS * WEFT_MLA_DEPTH_V;
-        to->done = (uint32_t *)(void *)(to->all.stats + (int64_t)to->places * WEFT_MLA_ROWS * 2);
+        to->all.dealt = (weft_decode_dealt *)(void *)(to->all.stats + (int64_t)to->places * WEFT_MLA_ROWS * 2);
     }
     to->qv = data->qv;
     to->qv_strides = p->qv_strides;

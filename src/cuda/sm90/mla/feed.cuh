@@ -257,32 +257,18 @@ static __device__ __forceinline__ void mla_copy_q(const weft_mla_params &params,
     }
 }
 
-/* By a warp, once the sums of a run are in the workspace, the number-th of the CTA that are left: counts it, and tells the
- * consumers whether it was the last of its sequence and tile. They go on meanwhile. */
-static __device__ __forceinline__ void mla_count(const weft_mla_params &p, mla_desk &desk, const decode_run &run,
-                                                 uint32_t number) {
-    if (threadIdx.x % 32 == 0) { /* others could look after the next run has been left */
-        mbarrier_wait(shared_address(&desk.left), number % 2);
-        const int at = run.place - run.number * run.tiles; /* the place of the first one */
-        __threadfence();                                   /* what consumers left, before it is counted */
-        desk.is_last = atomicAdd(&p.done[at], 1u) + 1 == (unsigned)run.count;
-        __threadfence(); /* what other CTAs left, after they counted it */
-        mbarrier_arrive(shared_address(&desk.counted));
-    }
-    __syncwarp();
-}
-
-/* Q of the CTA's runs. The first of these warps also counts runs that have ended, each when Q of the next one is there. */
+/* Q of the CTA's runs. */
 static __device__ __forceinline__ void mla_feed_q(const weft_mla_params &p, mla_desk &desk, uint32_t to) {
     const bool is_first = threadIdx.x / 32 == 1;
-    uint32_t tiles = 0, counted = 0; /* so far: tiles of Q, runs whose sums were left */
-    bool more = true;
+    uint32_t tiles = 0; /* so far */
 #pragma unroll 1
-    for (uint32_t nth = 0; more; nth++) {
+    for (uint32_t nth = 0;; nth++) {
         const mla_task &task = mla_take(desk, nth);
-        more = task.is_there;
+        if (!task.is_there) {
+            return;
+        }
         /* Who does not copy must not wait either: Q could be free again, and taken, before it looks. */
-        if (more && task.view.first < task.view.last && (is_first || !p.wide.has_q)) {
+        if (task.view.first < task.view.last && (is_first || !p.wide.has_q)) {
             mbarrier_wait(shared_address(&desk.q_empty), (tiles++ & 1) ^ 1);
             if (!p.wide.has_q) {
                 mla_copy_q(p, desk, task.view, to);
@@ -290,13 +276,7 @@ static __device__ __forceinline__ void mla_feed_q(const weft_mla_params &p, mla_
                 mla_load_q(p, desk, task.view, to);
             }
         }
-        if (nth > 0) {
-            const decode_run &before = desk.tasks[(nth - 1) % MLA_TASKS].run;
-            if (is_first && before.count > 1) {
-                mla_count(p, desk, before, counted++);
-            }
-            mla_give_back(desk, nth - 1);
-        }
+        mla_give_back(desk, nth);
     }
 }
 

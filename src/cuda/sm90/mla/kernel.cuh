@@ -14,42 +14,30 @@ static __device__ __forceinline__ void mla_consume(const weft_mla_params &params
                                                    uint32_t who) {
     const weft_decode_params &p = params.all;
     mla_consumer<S> consumer = {p, desk, base, base + WEFT_MLA_BLOCK_BYTES, who, {}};
-    uint32_t number = 0, left = 0; /* blocks so far, and runs whose sums were left */
-    /* Whether it is not known who merges the last of those; and a bit that changes with every run of some blocks. */
-    bool waits = false, q_phase = false, more = true;
+    uint32_t number = 0;  /* blocks so far */
+    bool q_phase = false; /* changes with every run of some blocks */
 #pragma unroll 1
-    for (uint32_t nth = 0; more; nth++) {
+    for (uint32_t nth = 0;; nth++) {
         const mla_task &task = mla_take(desk, nth);
-        more = task.is_there;
-        if (more) {
-            float out[WEFT_MLA_DEPTH_V / 4];
+        if (!task.is_there) {
+            break;
+        }
+        float out[WEFT_MLA_DEPTH_V / 4];
 #pragma unroll
-            for (int i = 0; i < WEFT_MLA_DEPTH_V / 4; i++) {
-                out[i] = 0; /* also so that no register is held from run to run */
-            }
-            consumer.begin(task);
-            const int count = task.view.last - task.view.first;
-            if (count > 0) {
-                mbarrier_wait(shared_address(&desk.q_full), q_phase);
-                q_phase = !q_phase;
-                consumer.sweep(out, number, count, task.view.first * WEFT_MLA_KEYS);
-                number += count;
-            }
-            mla_add_up(consumer, nth % 2);
-            mla_store(consumer, task, out);
+        for (int i = 0; i < WEFT_MLA_DEPTH_V / 4; i++) {
+            out[i] = 0; /* also so that no register is held from run to run */
         }
-        const bool merges = waits && mla_collect(desk, left - 1); /* the run before, counted in the meantime */
-        waits = more && task.run.count > 1;
-        if (waits) {
-            consumer.arrive(desk.left);
-            left++;
+        consumer.begin(task);
+        const int count = task.view.last - task.view.first;
+        if (count > 0) {
+            mbarrier_wait(shared_address(&desk.q_full), q_phase);
+            q_phase = !q_phase;
+            consumer.sweep(out, number, count, task.view.first * WEFT_MLA_KEYS);
+            number += count;
         }
-        if (merges) {
-            mla_merge<S>(p, desk.tasks[(nth - 1) % MLA_TASKS]);
-        }
-        if (nth > 0) {
-            mla_give_back(desk, nth - 1);
-        }
+        mla_add_up(consumer, nth % 2);
+        mla_store(consumer, task, out);
+        mla_give_back(desk, nth);
     }
 }
 
@@ -64,8 +52,6 @@ template <class S> static __device__ __forceinline__ void mla_attention(const we
         tma_prefetch_map(p.wide.has_v ? &p.wide.v : &p.v.many);
         mbarrier_init(shared_address(&desk.q_full), p.wide.has_q ? 1 : MLA_Q_WARPS);
         mbarrier_init(shared_address(&desk.q_empty), 8);
-        mbarrier_init(shared_address(&desk.left), 8);
-        mbarrier_init(shared_address(&desk.counted), 1);
         for (int i = 0; i < MLA_TASKS; i++) {
             mbarrier_init(shared_address(&desk.task_full[i]), 1);
             mbarrier_init(shared_address(&desk.task_empty[i]), MLA_READERS);
@@ -97,16 +83,6 @@ template <class S> static __device__ __forceinline__ void mla_attention(const we
     } else {
         registers_raise<S::consumer_registers>();
         mla_consume<S>(p, desk, base, group - 1);
-    }
-}
-
-/* Before the runs of a launch are counted. */
-static __device__ __forceinline__ void mla_clear(const weft_mla_params &p) {
-    const int64_t at = (int64_t)blockIdx.x * WEFT_MLA_CLEARED + threadIdx.x;
-    grid_let_next(); /* who comes next waits for this launch */
-    grid_wait();
-    if (at < p.places) {
-        p.done[at] = 0;
     }
 }
 

@@ -1,8 +1,7 @@
 /* The parameters and variants of the kernel for multi-head latent attention: plain C for the host, and CUDA for the kernel.
  *
- * CTAs take runs of keys and leave their sums in the workspace, as those of the decode kernel do: see
- * src/cuda/decode/params.h. But who leaves the last of a sequence's also merges them, so that there is no second launch;
- * there is one before, `clear`, for the counters that tell. */
+ * Two launches, as the decode kernel has them: see src/cuda/decode/params.h. `main`: CTAs take runs of keys and leave their
+ * sums in the workspace, or the output where a sequence is one run. `merge`: the others' outputs. */
 #ifndef WEFT_CUDA_SM90_MLA_PARAMS_H
 #define WEFT_CUDA_SM90_MLA_PARAMS_H
 
@@ -19,7 +18,7 @@ enum {
     WEFT_MLA_WIDE = 4,       /* boxes of V or QV that one copy brings, where it can */
     WEFT_MLA_BLOCK_BYTES = WEFT_MLA_BOXES * WEFT_MLA_BOX,
     WEFT_MLA_SLOTS = 2,     /* blocks in shared memory */
-    WEFT_MLA_CLEARED = 256, /* counters that a CTA of `clear` has */
+    WEFT_MLA_MERGED = 8,    /* rows that warps of a CTA of `merge` have, 32 columns each, 8 warps */
     WEFT_MLA_THREADS = 384, /* of a CTA: a producer warpgroup and two consumers */
     /* Q and the blocks, and what it takes to align them. */
     WEFT_MLA_SHARED_BYTES = 1024 + (1 + WEFT_MLA_SLOTS) * WEFT_MLA_BLOCK_BYTES
@@ -46,20 +45,20 @@ typedef struct weft_mla_params {
     const void *qv;
     weft_strides qv_strides;
     uint64_t keep;  /* how long the L2 is to keep keys */
-    uint32_t *done; /* runs that are left, of each sequence and tile, where its first is; null: sequences are one run */
     int32_t places; /* of runs, at most */
+    int32_t merged; /* eights of rows of a tile that `merge` has */
     int32_t rows;   /* of a copy: 1 to 64, a power of two that divides pages */
     int32_t copies; /* of a block: 64 / rows */
 } weft_mla_params;
 
 /* What is compiled: a row of variants.def. */
 typedef struct weft_mla_variant {
-    const char *main, *clear; /* the entry points */
+    const char *main, *merge; /* the entry points */
     const char *module;
     weft_dtype dtype;
 } weft_mla_variant;
 
 #define WEFT_MLA_VARIANT(symbol, module, DTYPE)                                                                            \
-    { #symbol "_main", #symbol "_clear", #module, WEFT_##DTYPE }
+    { #symbol "_main", #symbol "_merge", #module, WEFT_##DTYPE }
 
 #endif

@@ -52,11 +52,9 @@ struct mla_desk {
     uint64_t empty[WEFT_MLA_SLOTS][2]; /* by the half of V's columns that a consumer has */
     uint64_t weights[WEFT_MLA_SLOTS];  /* a block's weights are where its K was, and the rows' bases below */
     uint64_t q_full, q_empty;
-    uint64_t left, counted; /* a run's sums are in the workspace, and were counted */
     uint64_t task_full[MLA_TASKS], task_empty[MLA_TASKS];
     mla_task tasks[MLA_TASKS];
     uint64_t wrong[WEFT_MLA_SLOTS]; /* keys of a block whose page there is none of, a bit each */
-    int is_last; /* of the one that was counted last: whether now all of its sequence and tile are there */
     float base[WEFT_MLA_SLOTS][WEFT_MLA_ROWS];
     float sums[2][2][WEFT_MLA_ROWS]; /* of weights, by each consumer; of this run and the one before */
 };

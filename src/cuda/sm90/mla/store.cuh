@@ -96,12 +96,6 @@ static __device__ __forceinline__ void mla_store(const mla_consumer<S> &consumer
     }
 }
 
-/* Of a run whose sums were left, whether they were the last of its sequence and tile: see mla_count(). */
-static __device__ __forceinline__ bool mla_collect(mla_desk &desk, uint32_t number) {
-    mbarrier_wait(shared_address(&desk.counted), number % 2);
-    return desk.is_last;
-}
-
 /* Merges eight columns of a row over the runs of a sequence, as decode_merger does. */
 struct mla_merger {
     static constexpr int columns = 8;
@@ -141,31 +135,47 @@ struct mla_merger {
     }
 };
 
-/* The output of a sequence and tile, by both consumers: its runs' sums as the nodes of a tree, in whatever CTA's hands. A
- * warp has 8 rows and 32 columns at a time. */
-template <class S> static __device__ __forceinline__ void mla_merge(const weft_decode_params &p, const mla_task &task) {
-    const decode_run &run = task.run;
-    const mla_merger merger = {p, run.place - run.number * run.tiles, run.tiles, run.first, run.first + run.count};
-    constexpr int across = WEFT_MLA_DEPTH_V / 32; /* such units side by side */
-    const int lane = (int)threadIdx.x % 32;
-#pragma unroll 1
-    for (int unit = (int)threadIdx.x / 32 - 4; unit < WEFT_MLA_ROWS / 8 * across; unit += 8) {
-        const int row = unit / across * 8 + lane / 4, column = unit % across * 32 + lane % 4 * 8;
-        if (row >= task.view.count || column >= p.head_dim_v) {
-            continue;
-        }
-        const mla_merger::node node = merger.merge(row, column);
-        const mla_place place(p, task.view, row);
-        const decode_total total = decode_total_of(p, place.head, node.max, node.sum);
-        uint32_t words[4];
+/* The launch that merges: a CTA has 8 rows of a tile and half of their columns, each warp 32 of these. */
+template <class S> static __device__ __forceinline__ void mla_merge_runs(const weft_mla_params &params) {
+    const weft_decode_params &p = params.all;
+    constexpr int halves = WEFT_MLA_DEPTH_V / (32 * WEFT_DECODE_MERGE_WARPS);
+    const int lane = (int)threadIdx.x % 32, half = (int)blockIdx.x % halves, rest = (int)blockIdx.x / halves;
+    const int row = rest % params.merged * WEFT_MLA_MERGED + lane / 4, tile = rest / params.merged;
+    const int column = half * 32 * WEFT_DECODE_MERGE_WARPS + (int)threadIdx.x / 32 * 32 + lane % 4 * 8;
+    const int within = tile % p.tiles, kv_head = tile / p.tiles % p.kv_heads, sequence = tile / (p.tiles * p.kv_heads);
+    grid_let_next(); /* who comes next waits for this launch, which waits for the one before */
+    grid_wait();
+    weft_decode_dealt dealt;
+    *(uint4 *)&dealt = *(const uint4 *)(p.dealt + sequence);
+    const int tiles = dealt.tiles / p.kv_heads; /* of the sequence's rows */
+    /* Of sequences for which there was no room it may say anything. */
+    const bool sound = dealt.place >= 0 && dealt.count > 0 && dealt.tiles > 0 && (uint32_t)dealt.first < 1u << 24 &&
+                       dealt.place + (int64_t)dealt.count * dealt.tiles <= params.places;
+    if (!sound || dealt.count == 1 || within >= tiles) { /* stored, or there is none */
+        return;
+    }
+    const weft_sequence s = p.alike ? p.sequence : weft_sequence_at(&p.runs.sequences, sequence);
+    mla_view view = {};
+    view.batch = p.runs.sequences.packed ? 0 : sequence;
+    view.kv_head = kv_head;
+    view.query = (int)s.rows.begin;
+    view.row = within * WEFT_MLA_ROWS;
+    if (row >= (s.rows.end - s.rows.begin) * p.group - view.row || column >= p.head_dim_v) {
+        return;
+    }
+    const mla_merger merger = {p, dealt.place + kv_head * tiles + within, dealt.tiles, dealt.first,
+                               dealt.first + dealt.count};
+    const mla_merger::node node = merger.merge(row, column);
+    const mla_place place(p, view, row);
+    const decode_total total = decode_total_of(p, place.head, node.max, node.sum);
+    uint32_t words[4];
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            words[i] = pack_halves<S::bf16>(total.scale * node.columns[2 * i], total.scale * node.columns[2 * i + 1]);
-        }
-        *(uint4 *)((uint16_t *)p.o + place.o + column) = make_uint4(words[0], words[1], words[2], words[3]);
-        if (p.lse && column == 0) {
-            p.lse[place.lse] = total.lse;
-        }
+    for (int i = 0; i < 4; i++) {
+        words[i] = pack_halves<S::bf16>(total.scale * node.columns[2 * i], total.scale * node.columns[2 * i + 1]);
+    }
+    *(uint4 *)((uint16_t *)p.o + place.o + column) = make_uint4(words[0], words[1], words[2], words[3]);
+    if (p.lse && column == 0) {
+        p.lse[place.lse] = total.lse;
     }
 }
 
