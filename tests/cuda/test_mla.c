@@ -55,16 +55,16 @@ static void takes(const weft_attention *p, const char *kernel, size_t workspace)
 
 /* Sums of 64 rows, their largest scores and sums of weights, for as many runs as there can be, and 16 bytes a sequence. */
 static size_t room(int64_t sequences, int64_t tiles, int64_t runs) {
-    return (size_t)(sequences * (tiles * runs * 64 * 514 * 4 + 16));
+    return (size_t)(tiles * runs * 64 * 514 * 4 + sequences * 16);
 }
 
 static void takes_latent_attention(void **state) {
     (void)state;
     weft_attention p = latent();
-    takes(&p, "mla_bf16_d512_64x64_main", room(2, 2, 6)); /* 8 leaves in runs of 2, and 2 more where a window begins */
+    takes(&p, "mla_bf16_d512_64x64_main", room(2, 4, 6)); /* 8 leaves in runs of 2, and 2 more where a window begins */
     p.dtype = WEFT_FP16;
     p.heads = 16;
-    takes(&p, "mla_fp16_d512_64x64_main", room(2, 1, 6));
+    takes(&p, "mla_fp16_d512_64x64_main", room(2, 2, 6));
     p.kv_seq = 256;
     p.head_dim = 8;
     p.head_dim_v = 8;
@@ -74,7 +74,7 @@ static void takes_latent_attention(void **state) {
     p.sequences = 3;
     p.seq = 5;
     p.extras |= WEFT_STARTS;
-    takes(&p, "mla_bf16_d512_64x64_main", room(1, 10 + 3, 6)); /* a tile more for each sequence */
+    takes(&p, "mla_bf16_d512_64x64_main", room(3, 10 + 3, 6)); /* a tile more for each sequence */
 }
 
 static void refuses_by_name(void **state) {

@@ -281,9 +281,9 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     return WEFT_OK;
 }
 
-/* What a run takes beside its keys, and the shares of a chip's bandwidth and of its products, within a third of what an
- * H200 took for 16 to 128 heads: docs/lab/mla.md. */
-static const double fixed_seconds = 45e-6, bandwidth_share = 0.7, products_share = 0.28;
+/* What a launch takes beside its keys, and the shares of a chip's bandwidth and of its products, within a fifth of what an
+ * H200 took for 16 to 128 heads of 16 sequences and more: docs/lab/mla.md. */
+static const double fixed_seconds = 20e-6, bandwidth_share = 0.8, products_share = 0.46;
 
 static double matrix_rate(const weft_plan *plan) {
     return plan->attention.dtype == WEFT_BF16 ? plan->machine.matrix_bf16 : plan->machine.matrix_fp16;
