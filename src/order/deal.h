@@ -10,6 +10,7 @@ typedef struct weft_deal {
     int32_t side;  /* dynamic dispatch: the worker's side of the L2, 0 or 1, after weft_worker_start_by_side(), else -1 */
     int32_t kind;  /* walk->reach.kind; a constant keeps what other reaches need out of a kernel: see weft_reach_kind */
     int32_t backward; /* 1: the sweeps of a backward pass, too; a constant 0 keeps them out of a kernel */
+    int32_t rank;     /* the row of the worker in its cluster, where each has a part of a tile; else 0 */
 } weft_deal;
 
 /* Takes the next of the numbers 0 .. count - 1 that are dealt out by side, the even ones to side 0 and the odd ones to side
@@ -84,8 +85,8 @@ WEFT_INLINE int weft_worker_next_dealt(const weft_walk *walk, weft_worker *worke
         if (worker->position >= walk->order.count) {
             return 0;
         }
-        if (worker->visits < walk->visits &&
-            weft_walk_visit_of(walk, worker->position, worker->wave, worker->visits, deal.kind, deal.backward, visit)) {
+        if (worker->visits < walk->visits && weft_walk_visit_of(walk, worker->position, worker->wave, worker->visits,
+                                                                deal.kind, deal.backward, deal.rank, visit)) {
             worker->visits++;
             return 1;
         }

@@ -27,7 +27,7 @@ typedef struct desk {
     int64_t members;
     hand *heap;      /* (workers) */
     uint32_t *last;  /* (workers) the position that each had last */
-    dealt *tiles;    /* (positions) */
+    dealt *tiles;    /* (positions, rows of a cluster) */
     int64_t *latest; /* (lines, of all parts) the tile that was dealt last; below 0: none */
 } desk;
 
@@ -114,25 +114,43 @@ static int64_t parts_of(const weft_walk *walk) {
     return weft_larger(walk->reach.parts, 1);
 }
 
-/* Gives a position to a worker that is free at `time`, and returns when it will be free again; below 0: too late. */
+/* Gives the tile of a visit, one row of a cluster, to a worker that is free at `time`. number: of all such tiles. Returns
+ * when it will be free again; below 0: too late. */
+static int64_t deal_row(desk *d, const weft_visit *visit, int64_t number, int64_t time, weft_coming *comings) {
+    const weft_walk *walk = d->walk;
+    const int64_t row = weft_walk_line(walk, visit->tile.batch, visit->tile.row);
+    const int64_t line = row / parts_of(walk); /* whose tiles add into the same sums */
+    dealt tile = tile_of(d, visit, time);
+    if (tile.until > INT32_MAX / 4) {
+        return -1;
+    }
+    if (walk->sweep == WEFT_SWEEP_SHIFT && visit->steps > 0) {
+        choose_first(d, line, &tile, time);
+        tile.before = d->latest[line];
+        d->tiles[number] = tile;
+        d->latest[line] = number;
+    }
+    comings[row * walk->cols + visit->tile.col] = tile.coming;
+    return tile.until;
+}
+
+/* Gives a position to a worker that is free at `time`, and returns when it will be free again: when all rows of its cluster
+ * are done. Below 0: too late. */
 static int64_t deal_one(desk *d, int64_t position, int64_t time, weft_coming *comings) {
     const weft_walk *walk = d->walk;
+    const int64_t wave = position / walk->workers;
     weft_visit visit;
-    for (int32_t i = 0; i < walk->visits && weft_walk_visit(walk, position, position / walk->workers, i, &visit); i++) {
-        const int64_t row = visit.tile.batch * walk->order.grid.rows + visit.tile.row;
-        const int64_t line = row / parts_of(walk); /* whose tiles add into the same sums */
-        dealt tile = tile_of(d, &visit, time);
-        if (tile.until > INT32_MAX / 4) {
-            return -1;
+    for (int32_t i = 0; i < walk->visits && weft_walk_visit(walk, position, wave, i, &visit); i++) {
+        int64_t last = time;
+        for (int64_t rank = 0; rank < walk->cluster_rows; rank++) {
+            weft_walk_visit_of(walk, position, wave, i, walk->reach.kind, 1, rank, &visit);
+            const int64_t until = deal_row(d, &visit, position * walk->cluster_rows + rank, time, comings);
+            if (until < 0) {
+                return until;
+            }
+            last = weft_larger(last, until);
         }
-        if (walk->sweep == WEFT_SWEEP_SHIFT && visit.steps > 0) {
-            choose_first(d, line, &tile, time);
-            tile.before = d->latest[line];
-            d->tiles[position] = tile;
-            d->latest[line] = position;
-        }
-        comings[row * walk->cols + visit.tile.col] = tile.coming;
-        time = tile.until;
+        time = last;
     }
     return time;
 }
@@ -156,7 +174,7 @@ static weft_status deal(desk *d, weft_timetable *table, weft_message *message) {
         const int64_t domain = i % domains;
         d->heap[domain * each + weft_smaller(domain, more) + i / domains] = (hand){0, i};
     }
-    for (int64_t i = 0; i < walk->order.grid.batch * walk->order.grid.rows; i++) {
+    for (int64_t i = 0; i < weft_walk_line(walk, walk->order.grid.batch, 0); i++) {
         d->latest[i] = -1;
     }
     for (int64_t position = 0; position < count; position++) {
@@ -180,22 +198,23 @@ static weft_status deal(desk *d, weft_timetable *table, weft_message *message) {
 }
 
 /* Lengths are not known, or it does not matter when tiles begin: they add one after the other as they begin; or, of groups
- * of neighbours that climb, the one that is ahead first. Groups begin one after the other, and rows of parts likewise. */
+ * of neighbours that climb, the one that is ahead first. Groups begin one after the other. */
 static void number(weft_timetable *table, const weft_walk *walk, int64_t group) {
     for (int64_t position = 0; position < walk->order.count; position++) {
         weft_visit visit;
         for (int32_t i = 0; i < walk->visits && weft_walk_visit(walk, position, 0, i, &visit); i++) {
-            const int64_t line = visit.tile.batch * walk->order.grid.rows + visit.tile.row, col = visit.tile.col;
-            const int64_t before = visit.tile.row % parts_of(walk) * (walk->cols / group + 1) + col / group; /* groups */
-            const int64_t at = group > 1 ? 2 * before * group + group - 1 - col % group : 2 * position + i;
-            table->comings[line * walk->cols + col] = (weft_coming){(int32_t)at, 0, 0, 0};
+            const int64_t line = weft_walk_line(walk, visit.tile.batch, visit.tile.row), col = visit.tile.col;
+            const int64_t at = group > 1 ? 2 * (col / group) * group + group - 1 - col % group : 2 * position + i;
+            for (int64_t rank = 0; rank < walk->cluster_rows; rank++) {
+                table->comings[(line + rank) * walk->cols + col] = (weft_coming){(int32_t)at, 0, 0, 0};
+            }
         }
     }
 }
 
 static weft_status make(weft_timetable *table, const weft_walk *walk, int64_t members, weft_message *message) {
     const int64_t count = walk->order.count, workers = weft_smaller(walk->workers, count), cols = walk->cols;
-    const size_t lines = (size_t)(walk->order.grid.batch * walk->order.grid.rows);
+    const size_t lines = (size_t)weft_walk_line(walk, walk->order.grid.batch, 0);
     if (members == 0 || walk->dispatch == WEFT_DISPATCH_GRID) {
         const int climbs = walk->sweep == WEFT_SWEEP_CLIMB && walk->order.kind == WEFT_ORDER_HEAD_FIRST &&
                            walk->dispatch != WEFT_DISPATCH_GRID;
@@ -208,7 +227,7 @@ static weft_status make(weft_timetable *table, const weft_walk *walk, int64_t me
               members,
               malloc((size_t)workers * sizeof *d.heap),
               malloc((size_t)workers * sizeof *d.last),
-              malloc((size_t)count * sizeof *d.tiles),
+              malloc((size_t)(count * walk->cluster_rows) * sizeof *d.tiles),
               malloc(lines * sizeof *d.latest)};
     weft_status status = WEFT_NO_MEMORY;
     if (walk->dispatch == WEFT_DISPATCH_DYNAMIC) {
@@ -228,10 +247,11 @@ static weft_status make(weft_timetable *table, const weft_walk *walk, int64_t me
 }
 
 weft_status weft_timetable_make(weft_timetable *table, const weft_walk *walk, int64_t members, weft_message *message) {
-    const int64_t lines = walk->order.grid.batch * walk->order.grid.rows;
+    const int64_t lines = weft_walk_line(walk, walk->order.grid.batch, 0);
     *table = (weft_timetable){NULL, NULL, 0};
-    if (walk->cluster_rows * walk->cluster_cols > 1 || walk->order.count > WEFT_TIMETABLE_POSITIONS) {
-        return weft_fail(message, WEFT_UNSUPPORTED, "adds take no turns with clusters, nor with more than %d positions",
+    if (walk->cluster_cols > 1 || walk->order.count > WEFT_TIMETABLE_POSITIONS / walk->cluster_rows) {
+        return weft_fail(message, WEFT_UNSUPPORTED,
+                         "adds take no turns with clusters of several columns, nor with more than %d tiles",
                          WEFT_TIMETABLE_POSITIONS);
     }
     table->comings = malloc((size_t)(lines * walk->cols) * sizeof *table->comings);

@@ -84,14 +84,18 @@ static weft_status check_numbers(const weft_plan *plan, weft_message *message) {
         (status = check_range("group", s->group, 0, WEFT_MAX_DIMENSION, message)) ||
         (status = check_range("cluster_m", s->cluster_m, 0, 16, message)) ||
         (status = check_range("cluster_n", s->cluster_n, 0, 16, message)) ||
-        (status = check_range("split", s->split, 0, plan->operation->splits_into_tiles ? 256 : 16, message))) {
+        (status = check_range("split", s->split, 0, 16, message))) {
         return status;
     }
     return WEFT_OK;
 }
 
 int64_t weft_plan_tile_ctas(const weft_plan *plan) {
-    return plan->operation->splits_into_tiles || plan->schedule.split == 0 ? 1 : plan->schedule.split;
+    return weft_larger(plan->schedule.split, 1);
+}
+
+int64_t weft_plan_visit_rows(const weft_plan *plan) {
+    return plan->walk.cluster_rows / (plan->operation->splits_into_tiles ? weft_plan_tile_ctas(plan) : 1);
 }
 
 /* Workers, domains, cluster and axis: the machine's, or the usual, where they are left open. */
@@ -163,7 +167,7 @@ static int64_t steps_of(const weft_walk *walk, int64_t batch, int64_t col) {
  * in a packed batch whose tiles are joined share keys, and had better stay neighbours. */
 static int sorts_tiles(const weft_plan *plan) {
     const weft_walk *w = &plan->walk;
-    if (plan->schedule.order != WEFT_ORDER_LONGEST_FIRST || w->visits > 1 || w->cluster_rows * w->cluster_cols > 1 ||
+    if (plan->schedule.order != WEFT_ORDER_LONGEST_FIRST || w->visits > 1 || w->cluster_cols > 1 ||
         w->order.count > MOST_SORTED || w->reach.first_slice) {
         return 0;
     }
@@ -233,11 +237,14 @@ static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach,
     if (reach.kind == WEFT_REACH_BLOCKS && s->cluster_m * s->cluster_n > 1) {
         return weft_fail(message, WEFT_UNSUPPORTED, "clusters do not go with a block mask");
     }
-    const weft_grid positions = weft_walk_positions(tiles, (weft_sweep)s->sweep, s->cluster_m, s->cluster_n);
+    /* CTAs that share a tile are one worker, or rows of a cluster. */
+    const int64_t ctas = weft_plan_tile_ctas(plan), parts = plan->operation->splits_into_tiles ? ctas : 1;
+    const int64_t rows = s->cluster_m * parts, workers = s->workers / (ctas / parts);
+    const weft_grid positions = weft_walk_positions(tiles, (weft_sweep)s->sweep, rows, s->cluster_n);
     weft_order order;
     if (!weft_order_init(&order, (weft_order_kind)s->order, positions, s->group, s->axis, s->domains) ||
-        !weft_walk_init(&plan->walk, &order, tiles, (weft_sweep)s->sweep, (weft_dispatch)s->dispatch, s->cluster_m,
-                        s->cluster_n, s->workers / weft_plan_tile_ctas(plan), reach)) {
+        !weft_walk_init(&plan->walk, &order, tiles, (weft_sweep)s->sweep, (weft_dispatch)s->dispatch, rows, s->cluster_n,
+                        workers, reach)) {
         return weft_fail(message, WEFT_INVALID, "the grid of %" PRId64 " x %" PRId64 " x %" PRId64 " tiles is too large",
                          tiles.batch, tiles.rows, tiles.cols);
     }

@@ -111,8 +111,11 @@ weft_status weft_plan_draft_with(weft_plan *draft, weft_machine *machine, const 
  * as it is, when no backend knows the machine. */
 int weft_plan_put_on_paper(weft_plan *draft, const weft_machine *machine);
 
-/* CTAs of a cluster that share the steps of a tile: the schedule's split, unless its parts are tiles. */
+/* CTAs of a cluster that share a tile: the schedule's split. */
 int64_t weft_plan_tile_ctas(const weft_plan *plan);
+
+/* Rows of tiles that one visit of a worker stands for: those of a cluster, unless each of its CTAs has a part of a tile. */
+int64_t weft_plan_visit_rows(const weft_plan *plan);
 
 /* The plan's problem as it is cut into tiles. */
 weft_tiling weft_plan_tiling(const weft_plan *plan);

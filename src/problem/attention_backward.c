@@ -1,7 +1,7 @@
 /* Attention backward as an operation: dQ, dK and dV. A tile is a block of keys of one kv head, for which it holds dK and
  * dV; its steps are blocks of queries, which it takes from every query head of the group. A schedule's split cuts them into
- * parts, each with tiles of its own, and dK and dV are sums over the parts. First it cuts the group, as far as both have a
- * common divisor: such a part is as if it were a group. What is left of it cuts the blocks of queries of each head. */
+ * parts, one for each CTA of a cluster, and dK and dV are sums over the parts. First it cuts the group, as far as both have
+ * a common divisor: such a part is as if it were a group. What is left of it cuts the blocks of queries of each head. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -139,11 +139,6 @@ static int64_t key_sectors(const weft_attention *p, int64_t keys, int64_t sector
            weft_sectors(keys, p->head_dim_v * bytes, p->v_strides.seq * bytes, sector);
 }
 
-/* How many times as long dK and dV of a tile are as K and V: those of a part are in fp32. */
-static int64_t out_times(const weft_schedule *s) {
-    return s->split > 1 ? 2 : 1;
-}
-
 static const char *refused(const weft_tiling *t) {
     const weft_attention *p = &t->problem->attention;
     if (t->schedule->cluster_m * t->schedule->cluster_n > 1) {
@@ -185,8 +180,7 @@ static void pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector
     }
     queries *= vary ? 1 : p->batch;
     to->distinct = (uint64_t)(p->heads * queries + p->batch * p->kv_heads * keys);
-    to->written = (uint64_t)(lines * (out_times(s) * line_parts_of(t) * keys +
-                                      (t->dq_pass ? group * dq_sectors(p, p->seq, sector) : 0)));
+    to->written = (uint64_t)(p->batch * (p->kv_heads * keys + (t->dq_pass ? p->heads * dq_sectors(p, p->seq, sector) : 0)));
 }
 
 /* A pass for dQ of one head: a block of queries, and all keys. */
@@ -227,7 +221,9 @@ static void reads(const weft_tiling *t, const weft_reach *reach, const weft_visi
         to->sums.at_end = group * sum_sectors(p, last, sector);
     }
     to->first_sectors = key_sectors(p, left < s->tile_n ? left : s->tile_n, sector);
-    to->out_sectors = out_times(s) * to->first_sectors;
+    /* The CTAs of a tile share out what it stores. */
+    const int64_t split = weft_larger(s->split, 1), rank = visit->tile.head % split;
+    to->out_sectors = to->first_sectors * (rank + 1) / split - to->first_sectors * rank / split;
     to->exponentials = (double)group * (double)s->tile_m * (double)s->tile_n;
     to->flops = 2.0 * to->exponentials * (double)((t->dq_pass ? 2 : 3) * p->head_dim + 2 * p->head_dim_v);
 }

@@ -183,7 +183,8 @@ typedef struct weft_operation_row {
     /* 1: clusters may reach over the edge of the grid, where the kernels do that. */
     int clusters_reach_over;
 
-    /* 1: a schedule's split cuts the steps of a tile into parts with tiles of their own, and no CTAs share a tile. */
+    /* 1: the CTAs that share a tile, as many as a schedule's split says, are rows of the grid, and of a cluster: each has a
+     * part of the tile as its own. 0: the grid knows nothing of them. */
     int splits_into_tiles;
 
     /* A line for people ("attention  batch 1, ..."), and a title for a page. As snprintf. */

@@ -48,7 +48,7 @@ static weft_view_grid grid_of_plan(const weft_plan *plan) {
     g.rows = walk->order.grid.batch * walk->order.grid.rows * walk->cluster_rows;
     g.cols = walk->cols;
     g.positions = walk->order.count;
-    g.cluster_rows = walk->cluster_rows;
+    g.cluster_rows = weft_plan_visit_rows(plan);
     g.cluster_cols = walk->cluster_cols;
     g.rows_of_batch = walk->order.grid.rows * walk->cluster_rows;
     g.row = matrix ? "tile row m" : "head";

@@ -35,15 +35,19 @@ static int next_visit(weft_sim_walk *w, int64_t worker, int64_t domain, weft_vis
         return 1;
     }
     if (walk->dispatch != WEFT_DISPATCH_GRID) {
-        const weft_deal deal = {0, w->by_side ? (int32_t)(worker % 2) : -1, walk->reach.kind, 1};
+        const weft_deal deal = {0, w->by_side ? (int32_t)(worker % 2) : -1, walk->reach.kind, 1, (int32_t)w->ranks[worker]};
         return weft_worker_next_dealt(walk, &w->workers[worker], deal, visit);
     }
     for (;;) {
         if (w->visits[worker] < walk->visits && w->positions[worker] >= 0) {
             const int64_t position = w->positions[worker];
             const int32_t which = w->visits[worker]++;
-            if (weft_walk_visit(walk, position, weft_divide(position, &walk->by_workers), which, visit)) {
-                share_out(visit, w->ranks[worker], ctas);
+            const int64_t rank = w->has_parts ? w->ranks[worker] : 0;
+            if (weft_walk_visit_of(walk, position, weft_divide(position, &walk->by_workers), which, walk->reach.kind, 1,
+                                   rank, visit)) {
+                if (!w->has_parts) {
+                    share_out(visit, w->ranks[worker], ctas);
+                }
                 return 1;
             }
             continue;
@@ -186,7 +190,7 @@ static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job 
         job->out = w->first_out + (uint32_t)p->run.number;
         job->out_weight = (uint32_t)p->run.sectors + (p->run.is_last ? job->out_weight : 0);
     }
-    if (w->ranks[worker] > 0) { /* the first CTA of a cluster writes for all */
+    if (w->ranks[worker] > 0 && !w->has_parts) { /* the first CTA of a cluster writes for all */
         job->out_weight = 0;
     }
     return 1;
@@ -322,6 +326,7 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     walk->tiling = weft_plan_tiling(plan);
     walk->tiling.dq_pass = profile->dq_pass != 0;
     walk->profile = profile;
+    walk->has_parts = plan->operation->splits_into_tiles && weft_plan_tile_ctas(plan) > 1;
     walk->kernel.places = 1;
     if (plan->backend->facts) {
         plan->backend->facts(plan, &walk->kernel);
@@ -340,6 +345,10 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
             return status;
         }
     }
+    if (walk->has_parts && plan->walk.dispatch == WEFT_DISPATCH_DYNAMIC && !walk->walk.next) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes tiles that are split by a timetable alone");
+    }
+    const int64_t parts = walk->has_parts ? weft_plan_tile_ctas(plan) : 1; /* workers of a cluster */
     const int64_t jobs = walk->runs.count > 0 ? walk->runs.count : plan->walk.order.count;
     source->workers = smaller(plan->walk.workers, jobs) * weft_plan_tile_ctas(plan);
     source->seats = plan->machine.workers;
@@ -355,7 +364,7 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
         source->fetched = walk->pieces.fetched;
     }
     set_edges(source, plan, profile, &walk->kernel);
-    if (plan->walk.cluster_rows + plan->walk.cluster_cols > WEFT_SIM_STREAMS) {
+    if (weft_plan_visit_rows(plan) + plan->walk.cluster_cols > WEFT_SIM_STREAMS) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes clusters of at most %d rows and columns",
                          WEFT_SIM_STREAMS);
     }
@@ -376,8 +385,9 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
         walk->positions[i] = walk->runs.count > 0 ? i : -1;
         walk->passes[i].pass = walk->pieces.passes; /* none left: the first call takes a visit */
         if (plan->walk.dispatch != WEFT_DISPATCH_GRID) {
+            walk->ranks[i] = i % parts;
             walk->workers[i] = walk->by_side ? weft_worker_start_by_side(&walk->walk, (int32_t)(i % 2), &walk->counter)
-                                             : weft_worker_start(&walk->walk, i, &walk->counter);
+                                             : weft_worker_start(&walk->walk, i / parts, &walk->counter);
         }
     }
     for (int64_t d = 0; d < plan->machine.domains; d++) {
@@ -389,7 +399,7 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
 uint64_t weft_simulate_steps(const weft_plan *plan) {
     const weft_walk *walk = &plan->walk;
     const int alike = !weft_reach_has_band(&walk->reach); /* all batches */
-    const int64_t batches = walk->order.grid.batch, rows = walk->order.grid.rows;
+    const int64_t batches = walk->order.grid.batch, rows = weft_walk_line(walk, 1, 0) / weft_plan_visit_rows(plan);
     const int64_t heads = walk->reach.blocks.head_stride > 0 ? rows : weft_larger(walk->reach.parts, 1); /* that differ */
     uint64_t steps = 0;
     for (int64_t line = 0; line < (alike ? 1 : batches) * heads; line++) {

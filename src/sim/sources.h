@@ -23,6 +23,7 @@ typedef struct weft_sim_walk {
     weft_tiling tiling;       /* of the plan, in the form of the profile's kernel */
     weft_kernel_facts kernel; /* what is known of it beyond the profile */
     weft_worker *workers;     /* (workers) persistent ones */
+    int has_parts;            /* 1: CTAs that share a tile have each a row of the walk's clusters */
     int by_side;              /* 1: dynamic dispatch deals positions out by side of the L2 */
     int64_t *next_of_domain;  /* (domains) grid dispatch handed out in turn: each domain's next position */
     int64_t lanes;            /* domains that have a worker */

@@ -136,7 +136,7 @@ int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
     for (unsigned cluster = 0; cluster < grid / ctas; cluster++) {
         weft_worker worker = start(p, &o, cluster, tile_m, tile_n);
         weft_visit visit;
-        const weft_deal deal = {0, p->side_of_sm ? p->side_of_sm[cluster] : -1, walk->reach.kind, 0};
+        const weft_deal deal = {0, p->side_of_sm ? p->side_of_sm[cluster] : -1, walk->reach.kind, 0, 0};
         while (weft_worker_next_dealt(walk, &worker, deal, &visit)) {
             const int64_t row = p->swapped ? visit.tile.n : visit.tile.m, col = p->swapped ? visit.tile.m : visit.tile.n;
             run_cluster(p, &o, visit.tile.batch, row, col, tile_m, tile_n);

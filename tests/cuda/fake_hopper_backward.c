@@ -2,8 +2,8 @@
  * parameters and nothing else. The first launch counts adds from 0, the second counts those of every block of queries as
  * the walk's tiles take their turns, and the third stores dQ where all have been. Wide, the third has a walk of its own,
  * and stores the gradient of a bias, which is the second's otherwise.
- * Where tiles are split, the second leaves a word for each tile of a part, and the fourth stores dK and dV where all have
- * been. Before them, lists of a block mask are made, which only show that they were, and a timetable: the host's, to whom
+ * Where tiles are split, the CTAs of a cluster go the same way, and the last of them stores dK and dV if all have been
+ * there. Before them, lists of a block mask are made, which only show that they were, and a timetable: the host's, to whom
  * the device's lengths are no secret here. */
 #include <math.h>
 #include <stdio.h>
@@ -18,9 +18,6 @@
 #include "problem/problem.h"
 #include "ref/ref.h"
 
-/* What a tile of a part leaves. */
-static const float PART = 42;
-
 /* The words of a list. */
 enum { LISTED = 0x2a2a2a2a };
 
@@ -32,7 +29,6 @@ typedef struct job {
     void *grad_q, *grad_k, *grad_v;
     float *grad_sinks, *grad_bias;
     int is_wide, has_queries; /* wide: no adds are counted; and its last launch has tiles of queries */
-    int64_t parts;            /* numbers of a tile in the workspace, where tiles are split */
 } job;
 
 /* Whether an axis of a tensor is so many elements apart; of one that has a single element nobody asks. */
@@ -100,7 +96,7 @@ static int make_lists(const weft_hopper_backward_params *p) {
 static int make_timetable(const weft_hopper_backward_params *p) {
     const weft_walk *walk = &p->walk;
     const weft_hopper_backward_dealing *d = &p->dealing;
-    const int64_t tiles = walk->order.grid.batch * walk->order.grid.rows * walk->cols, count = walk->order.count;
+    const int64_t tiles = weft_walk_line(walk, walk->order.grid.batch, 0) * walk->cols, count = walk->order.count;
     weft_timetable table;
     if (!d->comings || walk->comings || walk->next || walk->order.table || count > WEFT_HOPPER_BACKWARD_DEALT ||
         weft_timetable_make(&table, walk, p->group, NULL)) {
@@ -162,11 +158,11 @@ static int describe(job *j, const char *kernel) {
         v->length[0] != p->head_dim_v || o->length[0] != p->head_dim_v) {
         return 0;
     }
-    j->parts = keys * (depth + (read == 3 ? depth_v : depth));
     if (p->splits < 1 || p->line_parts < 1 || p->splits % p->line_parts != 0 || p->kv_heads != k->length[2] ||
         p->group * (p->splits / p->line_parts) * p->kv_heads != p->heads ||
         (!j->has_queries && weft_larger(p->walk.reach.parts, 1) != p->line_parts) ||
-        p->walk.order.grid.rows != (j->has_queries ? p->heads : k->length[2] * p->splits)) {
+        p->walk.order.grid.rows != (j->has_queries ? p->heads : k->length[2]) ||
+        p->walk.cluster_rows != (j->has_queries ? 1 : p->splits)) {
         return 0;
     }
     j->problem = none;
@@ -253,40 +249,41 @@ static void store_keys(const job *j, int64_t batch, int64_t head, weft_rows rows
     }
 }
 
-/* Where tiles are split: the place of a tile of a part, `head`, in the workspace. */
-static float *part_at(const job *j, int64_t batch, int64_t head, int64_t number) {
+/* The adds of a CTA's part of a tile: one to every block of queries that it reaches, none of them twice. The turn of an add
+ * is below the number of tiles. */
+static int run_part(const job *j, const weft_visit *visit) {
     const weft_walk *walk = &j->p->walk;
-    return j->p->parts + ((batch * walk->order.grid.rows + head) * walk->cols + number) * j->parts;
+    const int64_t line = visit->tile.batch * j->problem.heads + visit->tile.head / j->p->line_parts * j->p->group;
+    int ok = 1;
+    for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step = weft_visit_next(visit, step)) {
+        ok &= step >= 0 && step < j->p->blocks;
+        if (ok && !j->is_wide) {
+            const int64_t at = weft_turn_at(walk, visit->tile, 0, step);
+            ok &= at >= 0 && at < walk->cols;
+            for (int64_t h = 0; h < j->p->group; h++) {
+                j->p->adds[(line + h) * j->p->blocks + step]++;
+            }
+        }
+    }
+    return ok;
 }
 
-/* The tiles of all workers: dK and dV, and an add to every block of queries that a tile reaches, none of them twice. The
- * turn of an add is below the number of tiles. */
+/* The tiles of all workers: dK and dV, and adds. */
 static int run_tiles(const job *j, unsigned grid) {
-    const weft_attention *p = &j->problem;
     const weft_walk *walk = &j->p->walk;
-    int ok = 1;
-    for (unsigned index = 0; index < grid; index++) {
+    const int64_t parts = j->p->splits;
+    int ok = grid % (unsigned)parts == 0;
+    for (unsigned index = 0; index < grid / (unsigned)parts; index++) {
         weft_worker worker = j->p->side_of_sm ? weft_worker_start_at(walk, number_of(j->p, index), j->p->counter)
                                               : weft_worker_start(walk, index, j->p->counter);
         weft_visit visit;
         while (weft_worker_next(walk, &worker, &visit)) {
-            const int64_t batch = visit.tile.batch, head = visit.tile.head, group = j->p->group;
-            if (j->p->splits == 1) {
-                store_keys(j, batch, head, visit.cut.rows);
-            } else { /* all of the place is the tile's own */
-                memset(part_at(j, batch, head, visit.tile.block), 0, (size_t)j->parts * sizeof(float));
-                *part_at(j, batch, head, visit.tile.block) = PART;
+            const int32_t which = worker.visits - 1;
+            for (int64_t rank = 0; rank < parts; rank++) {
+                ok &= weft_walk_visit_of(walk, worker.position, worker.wave, which, walk->reach.kind, 1, rank, &visit);
+                ok &= visit.tile.head % parts == rank && run_part(j, &visit);
             }
-            for (int64_t i = 0, step = visit.first; i < visit.steps; i++, step = weft_visit_next(&visit, step)) {
-                ok &= step >= 0 && step < j->p->blocks;
-                if (ok && !j->is_wide) {
-                    const int64_t at = weft_turn_at(walk, visit.tile, 0, step);
-                    ok &= at >= 0 && at < walk->cols;
-                    for (int64_t h = 0; h < group; h++) {
-                        j->p->adds[(batch * p->heads + head / j->p->line_parts * group + h) * j->p->blocks + step]++;
-                    }
-                }
-            }
+            store_keys(j, visit.tile.batch, visit.tile.head / parts, visit.cut.rows);
         }
     }
     return ok;
@@ -305,23 +302,6 @@ static void run_queries(const job *j, unsigned grid) {
             }
         }
     }
-}
-
-/* The keys of all tiles: whether every part of each was there. */
-static int join_parts(const job *j) {
-    const weft_walk *walk = &j->p->walk;
-    const int64_t splits = j->p->splits, heads = j->problem.kv_heads;
-    int there = splits > 1;
-    for (int64_t i = 0; there && i < j->problem.batch * heads * walk->cols; i++) {
-        const int64_t number = i % walk->cols, head = i / walk->cols % heads, batch = i / walk->cols / heads;
-        const weft_rows rows = weft_reach_has_band(&walk->reach) ? weft_reach_cut(&walk->reach, batch, number, 1).rows
-                                                                 : weft_reach_rows(&walk->reach, number, 1);
-        for (int64_t part = 0; part < splits && rows.begin < rows.end; part++) {
-            there &= *part_at(j, batch, head * splits + part, number) == PART;
-        }
-        store_keys(j, batch, head, rows);
-    }
-    return there;
 }
 
 static void store_queries(const job *j) {
@@ -353,7 +333,6 @@ int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters
         return grid == 1 && make_timetable(parameters) ? 0 : 1;
     }
     const int begins = strstr(kernel, "_begin") != NULL, ends = strstr(kernel, "_end") != NULL;
-    const int joins = strstr(kernel, "_join") != NULL;
     int ok = describe(&j, kernel) && (begins || solve(&j));
     const size_t blocks = ok ? (size_t)(j.problem.batch * j.problem.heads * j.p->blocks) : 0;
     if (begins && ok) {
@@ -370,13 +349,11 @@ int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters
         if (j.p->scores.grad_sinks) {
             memcpy(j.p->scores.grad_sinks, j.grad_sinks, (size_t)j.problem.heads * sizeof(float));
         }
-    } else if (joins && ok) {
-        ok = grid > 0 && join_parts(&j);
     } else if (ok) {
         fake_begin(j.p->counter);
         ok = run_tiles(&j, grid);
     }
-    if (ok && j.grad_bias && !joins && ends == j.is_wide) {
+    if (ok && j.grad_bias && ends == j.is_wide) {
         memcpy(j.p->full.grad_bias, j.grad_bias, weft_attention_all_scores(&j.problem) * sizeof(float));
     }
     free(j.grad_q);

@@ -65,7 +65,19 @@ static void make_general(uint64_t *random, weft_attention *p, int number, int32_
     p->head_dim_v = dims_v;
 }
 
-/* What a problem can have: shift-causal needs a causal mask, and no packed batch. */
+/* The largest split up to `most` that a problem takes on so many workers, of which 0 are all: a block mask's lists are not
+ * cut, and seven parts do not fit where V has another head dim. */
+static int64_t split_of(const weft_attention *p, int64_t most, int64_t workers) {
+    int64_t split = workers > 0 ? weft_smaller(most, workers) : most;
+    while ((p->block_rows > 0 && p->heads / p->kv_heads % split != 0) ||
+           (split == 7 && p->head_dim > 128 && p->head_dim_v <= 128)) {
+        split--;
+    }
+    return split;
+}
+
+/* What a problem can have: shift-causal needs a causal mask, and no packed batch. Tiles that are split are not taken as
+ * they come. */
 static weft_schedule draw_schedule(uint64_t *random, const weft_attention *p) {
     weft_schedule s = WEFT_SCHEDULE_INIT;
     static int number;
@@ -76,9 +88,8 @@ static weft_schedule draw_schedule(uint64_t *random, const weft_attention *p) {
     s.domains = random_between(random, 0, 2);
     s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES);
     s.workers = random_between(random, 0, 1) ? 0 : random_between(random, 1, 8);
-    const int64_t group = p->heads / p->kv_heads; /* into its heads, into any number of parts, or as is chosen */
-    const int64_t splits[] = {group, 2 * group, random_between(random, 1, 9), 0};
-    s.split = splits[p->block_rows > 0 ? 0 : random_between(random, 0, 3)]; /* under a block mask no others */
+    s.split = random_between(random, 0, 3) ? split_of(p, random_between(random, 1, 8), s.workers) : 0;
+    s.dispatch = s.split > 1 && s.dispatch == WEFT_DISPATCH_DYNAMIC ? WEFT_DISPATCH_CHOOSE : s.dispatch;
     return s;
 }
 
@@ -119,7 +130,7 @@ static void few_keys(void) {
 
 /* Workers that are given tiles as they come, since lengths are not known: the fifth tile of eight, the shortest of those
  * that five workers begin with, is done first, and waits for the adds of the sixth. Who took that one while the fifth still
- * waits would wait for ever; and who waits for a part of a tile that comes later. keys: of a tile. */
+ * waits would wait for ever. Parts of tiles are in turn, two clusters of them. keys: of a tile. */
 static void few_workers(int32_t keys, int64_t dim, int64_t split) {
     uint64_t random = random_seed(246);
     const int32_t used[] = {8 * keys};
@@ -130,7 +141,7 @@ static void few_workers(int32_t keys, int64_t dim, int64_t split) {
     weft_schedule s = WEFT_SCHEDULE_INIT;
     s.order = WEFT_ORDER_HEAD_FIRST;
     s.sweep = WEFT_SWEEP_CLIMB;
-    s.dispatch = WEFT_DISPATCH_DYNAMIC;
+    s.dispatch = split > 1 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_DYNAMIC;
     s.workers = 5;
     s.split = split;
     gradients x = gradients_new(&p, &lengths, 0, 1, &random);
@@ -161,22 +172,21 @@ static void sides(int64_t most) {
     gradients_free(&x);
 }
 
-/* Groups of six heads, whole and in parts of heads, of queries and of both, of all head dims and forms: dK and dV of the
- * parts are added, and the same bits come in every run. Some parts of 64 have no queries. */
+/* Groups of six heads, and of one, whole and in parts of heads, of queries and of both, of all head dims and forms: dK and
+ * dV of the parts are added, and the same bits come in every run. Some parts have no queries. */
 static void splits(int rounds, int64_t most) {
     (void)rounds;
     uint64_t random = random_seed(249);
     static const int64_t dims[][2] = {{64, 64}, {128, 128}, {72, 40}, {192, 128}, {192, 192}, {256, 256}};
-    static const int64_t parts[] = {6, 5, 3, 4, 2, 12, 1, 64};
     static drawn_lengths none;
-    for (int i = 0; i < 18; i++) {
+    for (int i = 0; i < 36; i++) {
         const int64_t *d = dims[i % 6];
         weft_attention p =
-            plain_backward(2, 12, 2, most / 3, most / 2, d[0], i % 2 ? WEFT_BF16 : WEFT_FP16, WEFT_MASK_CAUSAL);
+            plain_backward(2, i % 7 ? 12 : 2, 2, most / 3, most / 2, d[0], i % 2 ? WEFT_BF16 : WEFT_FP16, WEFT_MASK_CAUSAL);
         weft_schedule s = WEFT_SCHEDULE_INIT;
         p.head_dim_v = d[1];
-        p.extras = i < 6 ? 0 : i < 12 ? WEFT_BIAS : WEFT_SINKS | WEFT_ALIBI; /* plain, full, general */
-        s.split = parts[i % 8];
+        p.extras = i / 6 % 3 == 0 ? 0 : i / 6 % 3 == 1 ? WEFT_BIAS : WEFT_SINKS | WEFT_ALIBI; /* plain, full, general */
+        s.split = split_of(&p, 2 + (i + i / 6) % 7, 0);
         s.dispatch = i / 2 % 4;
         if (!is_there(&p, "hopper_backward", variants, sizeof variants / sizeof *variants)) {
             continue;
@@ -292,11 +302,11 @@ static void block_masks(int64_t most) {
         const int64_t rows = weft_ceil_divide(p.seq, p.block_rows);
         forget_keys(&p, &drawn.room, (p.batch - 1) * p.block_batch_stride + (p.heads - 1) * p.block_head_stride + rows, 1);
         drawn.pairs = p.pairs;
-        s.split = 1 + i % 2;
         s.dispatch = i % 4 ? i % 4 : WEFT_DISPATCH_CHOOSE;
         s.sweep = i == 0 ? WEFT_SWEEP_CHOOSE : 1 + i % WEFT_SWEEPS;
         s.sweep = weft_sweep_folds(s.sweep) && p.mask == WEFT_MASK_NONE ? WEFT_SWEEP_SHIFT : s.sweep;
         s.workers = i % 3 ? 0 : 3;
+        s.split = s.dispatch == WEFT_DISPATCH_DYNAMIC ? 0 : split_of(&p, 1 + i % 2, s.workers);
         if (!is_there(&p, "hopper_backward", variants, sizeof variants / sizeof *variants)) {
             continue;
         }
@@ -329,15 +339,15 @@ static void *fetched(const void *from, int64_t bytes) {
     return to;
 }
 
-/* How long the tile of a position takes; below 0: it has no key. *start: when it begins. */
-static int64_t time_of(const dealt *d, const weft_attention *p, int64_t position, int64_t *start) {
+/* How long a part of a position's tile takes; below 0: it has no key. *start: when it begins. */
+static int64_t time_of_part(const dealt *d, const weft_attention *p, int64_t position, int64_t rank, int64_t *start) {
     const weft_blocks *blocks = &d->walk.reach.blocks;
     weft_walk walk = d->walk;
     weft_visit visit;
     walk.comings = NULL; /* it is to say all steps of the tile */
-    DEMAND(!weft_walk_visit(&walk, position, 0, 0, &visit));
+    DEMAND(!weft_walk_visit_of(&walk, position, 0, 0, walk.reach.kind, 1, rank, &visit));
     const weft_tile t = visit.tile;
-    const weft_coming *c = &d->comings[(t.batch * walk.order.grid.rows + t.row) * walk.cols + t.col];
+    const weft_coming *c = &d->comings[weft_walk_line(&walk, t.batch, t.row) * walk.cols + t.col];
     const int listed = p->block_rows > 0;
     int64_t steps = visit.steps * d->group;
     if (visit.cut.rows.begin >= visit.cut.rows.end) {
@@ -351,6 +361,18 @@ static int64_t time_of(const dealt *d, const weft_attention *p, int64_t position
     CHECK(listed || visit.steps == 0 || (c->first >= visit.wrap && c->first <= visit.edge && c->steps == visit.steps),
           "a tile begins at %d", (int)c->first);
     return steps + WEFT_HOPPER_BACKWARD_BESIDE;
+}
+
+/* How long the tile takes: as the longest of its parts, which begin together. */
+static int64_t time_of(const dealt *d, const weft_attention *p, int64_t position, int64_t *start) {
+    int64_t longest = -1;
+    for (int64_t rank = 0; rank < d->walk.cluster_rows; rank++) {
+        int64_t begins = 0;
+        longest = weft_larger(longest, time_of_part(d, p, position, rank, &begins));
+        CHECK(longest < 0 || rank == 0 || begins == *start, "a part begins at %d, another at %d", (int)begins, (int)*start);
+        *start = begins;
+    }
+    return longest;
 }
 
 /* Every tile is given out once, the longest of a section first if it is sorted at a time, and to whoever is free first; who
@@ -419,7 +441,7 @@ static void deal_and_check(const weft_attention *asked, const weft_schedule *s, 
         }
     }
     DEMAND(!to.dealing.comings);
-    dealt d = {to.walk, to.group, fetched(to.dealing.comings, count * (int64_t)sizeof *d.comings),
+    dealt d = {to.walk, to.group, fetched(to.dealing.comings, count * to.splits * (int64_t)sizeof *d.comings),
                fetched(to.dealing.next, count * (int64_t)sizeof *d.next),
                fetched(to.dealing.table, count * (int64_t)sizeof *d.table)};
     d.walk.order.table = d.table;
@@ -444,8 +466,8 @@ static void timetables(int64_t most) {
                                           i % 4 ? WEFT_MASK_NONE : WEFT_MASK_CAUSAL_BOTTOM_RIGHT);
         weft_schedule s = WEFT_SCHEDULE_INIT;
         draw_features(&random, &p, bits, 128, &drawn);
-        s.split = bits == WEFT_HAS_BLOCKS ? 1 : 1 + i % 3;
         s.workers = random_between(&random, 1, 9);
+        s.split = split_of(&p, 1 + i % 4, s.workers);
         s.group = random_between(&random, 0, 3);
         if (is_there(&p, "hopper_backward", variants, sizeof variants / sizeof *variants)) {
             gradients x = gradients_new(&p, &drawn, 0, 1, &random);
@@ -550,7 +572,7 @@ static void scores_of_all_sizes(int rounds, int64_t most) {
 static void waits(int rounds, int64_t most) {
     (void)rounds;
     few_workers(128, 64, 0);
-    few_workers(128, 64, 3);
+    few_workers(128, 64, 2);
     few_workers(64, 192, 0);
     sides(most);
 }

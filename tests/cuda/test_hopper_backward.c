@@ -48,8 +48,7 @@ static void parameters(void **state) {
         p.seq = random_between(&random, 1, 100);
         p.kv_seq = random_between(&random, 1, 280);
         p.heads = p.kv_heads * (1 + round % 4);
-        const int64_t parts[] = {p.heads / p.kv_heads, random_between(&random, 1, 9), 0};
-        s.split = parts[random_between(&random, 0, 2)];
+        s.split = random_between(&random, 0, 6);
         static const int64_t dims[][2] = {{8, 8}, {72, 72}, {72, 40}, {8, 8}, {192, 192}, {8, 8}, {192, 128}, {8, 8}};
         const int64_t *drawn = dims[round % 8];
         p.head_dim = drawn[0];
@@ -67,7 +66,7 @@ static void parameters(void **state) {
             draw_mask(&random, &p);
         }
         draw_features(&random, &p, bits, p.head_dim > 128 ? 64 : 128, &lengths);
-        s.split = p.block_rows > 0 ? parts[0] : s.split; /* under a block mask no others */
+        s.split = p.block_rows > 0 && p.heads / p.kv_heads % weft_larger(s.split, 1) != 0 ? 1 : s.split; /* heads alone */
         p.head_dim_v = drawn[1];
         const int causal = p.mask == WEFT_MASK_CAUSAL || p.mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
         s.sweep = 1 + round % WEFT_SWEEPS;
@@ -126,11 +125,11 @@ static void splits(void **state) {
         {1, 1, 1, 768, 0, WEFT_MASK_NONE, 2, 0},     /* six of twelve steps for twelve workers */
         {1, 1, 1, 1024, 0, WEFT_MASK_NONE, 1, 0},    /* eight of sixteen: two turns of half of it, and costs */
         {1, 1, 1, 1536, 0, WEFT_MASK_CAUSAL, 1, 0},  /* their adds to a block take as long as they do */
-        {1, 1, 1, 8192, 0, WEFT_MASK_NONE, 3, 512},  /* four long ones: heads share no keys, so lines of queries */
-        {1, 2, 1, 8192, 0, WEFT_MASK_NONE, 6, 512},  /* heads, and lines of each */
-        {1, 3, 1, 8192, 0, WEFT_MASK_NONE, 3, 512},  /* heads are enough */
+        {1, 1, 1, 8192, 0, WEFT_MASK_NONE, 4, 384},  /* three long ones: heads share no keys, so lines of queries */
+        {1, 2, 1, 8192, 0, WEFT_MASK_NONE, 4, 384},  /* heads, and lines of each */
+        {1, 4, 1, 8192, 0, WEFT_MASK_NONE, 4, 384},  /* heads are enough */
         {1, 1, 1, 8192, 1, WEFT_MASK_NONE, 1, 512},  /* none is wanted, */
-        {1, 1, 1, 8192, 7, WEFT_MASK_NONE, 7, 512},  /* or any number of parts */
+        {1, 1, 1, 8192, 8, WEFT_MASK_NONE, 8, 512},  /* or as many as there can be */
         {1, 6, 1, 1024, 4, WEFT_MASK_NONE, 4, 0},    /* of halves of heads and lines */
         {12, 8, 1, 4096, 0, WEFT_MASK_NONE, 1, 0},   /* 384 tiles */
         {12, 8, 1, 4096, 0, WEFT_MASK_CAUSAL, 2, 0}, /* under a mask a tile has four heads at most */
@@ -142,7 +141,7 @@ static void splits(void **state) {
         {1, 12, 1, 512, 0, WEFT_MASK_NONE, 3, 0},    /* four tiles for twelve workers */
         {6, 16, 1, 256, 0, WEFT_MASK_CAUSAL, 4, 0},  /* as many as workers, every other half as long */
         {1, 12, 1, 512, 1, WEFT_MASK_NONE, 1, 0},    /* given */
-        {1, 12, 1, 512, 12, WEFT_MASK_NONE, 12, 0},
+        {1, 12, 1, 512, 8, WEFT_MASK_NONE, 8, 0},
     };
     const weft_device device = gpu();
     weft_plan *plan;
@@ -155,21 +154,22 @@ static void splits(void **state) {
         s.split = rows[i].given;
         assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
         const weft_cuda_plan *c = plan->placed;
-        const int64_t split = plan->schedule.split, tiles = rows[i].batch * rows[i].kv_heads * plan->walk.cols;
+        const int64_t split = plan->schedule.split;
         const size_t blocks = (size_t)(rows[i].batch * rows[i].heads * rows[i].seq / 64);
         if (split != rows[i].expected) {
             fail_msg("row %zu: split %d", i, (int)split);
         }
-        assert_int_equal(plan->walk.order.grid.rows, rows[i].kv_heads * split);
+        assert_int_equal(plan->walk.order.grid.rows, rows[i].kv_heads);
+        assert_int_equal(plan->walk.cluster_rows, split);
         int64_t heads = weft_smaller(split, rows[i].heads / rows[i].kv_heads); /* the largest divisor of both */
         while (split % heads != 0 || rows[i].heads / rows[i].kv_heads % heads != 0) {
             heads--;
         }
         assert_int_equal(plan->walk.reach.parts, split / heads);
-        assert_int_equal(c->pass_count, split > 1 ? 4 : 3);
-        assert_int_equal(weft_plan_workspace(plan), 4 * blocks * (64 * 128 + 2 * 64 + 1) +
-                                                        2 * blocks * (size_t)plan->walk.cols +
-                                                        (split > 1 ? 4 * (size_t)(tiles * split) * 128 * 256 : 0));
+        assert_int_equal(c->pass_count, 3);
+        /* Nothing of it is for parts. */
+        assert_int_equal(weft_plan_workspace(plan),
+                         4 * blocks * (64 * 128 + 2 * 64 + 1) + 2 * blocks * (size_t)plan->walk.cols);
         weft_plan_destroy(plan);
     }
     nothing_left();
@@ -187,9 +187,9 @@ static void unknown_lengths(void **state) {
     assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
     assert_int_equal(plan->walk.reach.parts, 1);
     weft_plan_destroy(plan);
-    s.split = 6;
+    s.split = 8;
     assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
-    assert_int_equal(plan->walk.reach.parts, 3);
+    assert_int_equal(plan->walk.reach.parts, 4);
     weft_plan_destroy(plan);
     p.extras = WEFT_STARTS; /* of queries; those of keys are known */
     p.sequences = 2;
@@ -241,7 +241,7 @@ static void dealt(void **state) {
         if ((strcmp(c->passes[0].choice.kernel, WEFT_HOPPER_BACKWARD_DEAL) == 0) != rows[i].expected) {
             fail_msg("row %zu: %s", i, c->passes[0].choice.kernel);
         }
-        assert_int_equal(c->pass_count, 3 + rows[i].expected + (rows[i].split > 1));
+        assert_int_equal(c->pass_count, 3 + rows[i].expected);
         assert_true(!rows[i].expected || (c->together && !c->tickets && !c->timetable));
         assert_int_equal(plan->schedule.order == WEFT_ORDER_LONGEST_FIRST && plan->schedule.sweep == WEFT_SWEEP_SHIFT,
                          rows[i].expected || rows[i].extras == 0);
@@ -250,7 +250,7 @@ static void dealt(void **state) {
     nothing_left();
 }
 
-/* The simulator goes through as many steps and adds, whatever the split; and eight tiles in three parts end earlier on
+/* The simulator goes through as many steps and adds, whatever the split; and eight tiles in four parts end earlier on
  * twelve SMs. */
 static void simulated(void **state) {
     (void)state;
@@ -263,7 +263,7 @@ static void simulated(void **state) {
     open_fake();
     assert_int_equal(weft_profile_load(&profile, "hopper-backward", &message), WEFT_OK);
     o.profile = &profile;
-    for (int64_t split = 1; split <= 9; split += 2) {
+    for (int64_t split = 1; split <= 8; split *= 2) {
         weft_schedule s = WEFT_SCHEDULE_INIT;
         weft_simulation now = WEFT_SIMULATION_INIT;
         weft_plan *plan;
@@ -274,7 +274,7 @@ static void simulated(void **state) {
             fail_msg("%s", message.text);
         }
         assert_true(split == 1 || now.total.added == whole.total.added);
-        assert_true(split != 3 || now.seconds < whole.seconds);
+        assert_true(split != 4 || now.seconds < whole.seconds);
         weft_plan_destroy(plan);
     }
     nothing_left();

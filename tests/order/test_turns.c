@@ -55,7 +55,7 @@ static int64_t parts_of(const weft_walk *walk) {
     return weft_larger(walk->reach.parts, 1);
 }
 
-/* Cuts the tiles of a plan into parts, as plans for a GPU may have them. */
+/* Cuts the tiles of a plan into parts, each for one worker of a cluster, as plans for a GPU may have them. */
 static void cut_tiles(weft_plan *plan, int64_t parts) {
     const weft_schedule *s = &plan->schedule;
     const weft_walk *walk = &plan->walk;
@@ -63,10 +63,10 @@ static void cut_tiles(weft_plan *plan, int64_t parts) {
     weft_reach reach = walk->reach;
     weft_order order;
     weft_reach_set_parts(&reach, parts);
-    assert_true(weft_order_init(&order, (weft_order_kind)s->order, weft_walk_positions(tiles, (weft_sweep)s->sweep, 1, 1),
-                                s->group * parts, s->axis, s->domains));
-    assert_true(weft_walk_init(&plan->walk, &order, tiles, (weft_sweep)s->sweep, (weft_dispatch)s->dispatch, 1, 1,
-                               s->workers, reach));
+    assert_true(weft_order_init(&order, (weft_order_kind)s->order,
+                                weft_walk_positions(tiles, (weft_sweep)s->sweep, parts, 1), s->group, s->axis, s->domains));
+    assert_true(weft_walk_init(&plan->walk, &order, tiles, (weft_sweep)s->sweep, (weft_dispatch)s->dispatch, parts, 1,
+                               weft_larger(s->workers, parts), reach));
 }
 
 /* A plan for it with any order and any sweep that it takes, and tiles in any number of parts. */
@@ -139,14 +139,16 @@ static void every_turn_once(void **state) {
         memset(counts, 0, sizeof counts);
         memset(taken, 0, sizeof taken);
         memset(met, 0, sizeof met);
-        for (int64_t i = 0; i < walk->order.count * walk->visits; i++) {
+        for (int64_t i = 0; i < walk->order.count * walk->visits * walk->cluster_rows; i++) {
             weft_visit v;
-            const int64_t position = i / walk->visits;
-            if (!weft_walk_visit(walk, position, position / walk->workers, (int32_t)(i % walk->visits), &v)) {
+            const int64_t position = i / walk->cluster_rows / walk->visits;
+            if (!weft_walk_visit_of(walk, position, position / walk->workers,
+                                    (int32_t)(i / walk->cluster_rows % walk->visits), walk->reach.kind, 1,
+                                    i % walk->cluster_rows, &v)) {
                 continue;
             }
             check_ring(&v);
-            const int64_t line = (v.tile.batch * walk->order.grid.rows + v.tile.row) / parts_of(walk);
+            const int64_t line = weft_walk_line(walk, v.tile.batch, v.tile.row) / parts_of(walk);
             for (int64_t k = 0, step = v.first; k < v.steps; k++, step = weft_visit_next(&v, step)) {
                 const int64_t at = weft_turn_at(walk, v.tile, member, step);
                 assert_in_range(at, 0, MOST_COLS - 1);
@@ -157,7 +159,7 @@ static void every_turn_once(void **state) {
                 counts[line][step]++;
             }
         }
-        const int64_t lines = walk->order.grid.rows / parts_of(walk);
+        const int64_t lines = weft_walk_line(walk, 1, 0) / parts_of(walk);
         for (int64_t line = 0; line < walk->order.grid.batch * lines; line++) {
             for (int64_t step = 0; step < steps; step++) {
                 const int64_t count = counts[line][step];
@@ -169,32 +171,47 @@ static void every_turn_once(void **state) {
     }
 }
 
-/* A worker with a visit in hand. */
+/* One of a cluster, with a visit in hand, its part of a tile. */
 typedef struct waiter {
-    weft_worker worker;
+    weft_worker worker; /* of the first one, for all */
     weft_visit visit;
     int64_t member, done, step;
     int busy;
 } waiter;
 
-static void take_visit(const weft_walk *walk, waiter *w) {
-    do {
-        w->busy = weft_worker_next(walk, &w->worker, &w->visit);
-    } while (w->busy && w->visit.steps == 0);
-    if (w->busy) {
-        w->member = w->done = 0;
-        w->step = w->visit.first;
+/* Whether one of a cluster has something to do. */
+static int is_busy(const weft_walk *walk, const waiter *cluster) {
+    int busy = 0;
+    for (int64_t rank = 0; rank < walk->cluster_rows; rank++) {
+        busy |= cluster[rank].busy;
+    }
+    return busy;
+}
+
+/* The next tile of a cluster. */
+static void take_visit(const weft_walk *walk, waiter *cluster) {
+    weft_worker *worker = &cluster->worker;
+    weft_visit visit;
+    while (!is_busy(walk, cluster) && weft_worker_next(walk, worker, &visit)) {
+        for (int64_t rank = 0; rank < walk->cluster_rows; rank++) {
+            waiter *w = &cluster[rank];
+            weft_walk_visit_of(walk, worker->position, worker->wave, worker->visits - 1, walk->reach.kind, 1, rank,
+                               &w->visit);
+            w->busy = w->visit.steps > 0;
+            w->member = w->done = 0;
+            w->step = w->visit.first;
+        }
     }
 }
 
 /* The number of the sums that a worker is about to add to. */
 static int64_t sums_of(const weft_walk *walk, int64_t members, const waiter *w) {
-    const int64_t line = (w->visit.tile.batch * walk->order.grid.rows + w->visit.tile.row) / parts_of(walk);
+    const int64_t line = weft_walk_line(walk, w->visit.tile.batch, w->visit.tile.row) / parts_of(walk);
     return (line * members + w->member) * steps_of(walk) + w->step;
 }
 
-/* One step of a worker, if its turn has come. */
-static int try_step(const weft_walk *walk, int64_t members, waiter *w, int64_t *adds) {
+/* One step of a worker, if its turn has come. When all of its cluster are done, they take the next tile. */
+static int try_step(const weft_walk *walk, int64_t members, waiter *w, waiter *cluster, int64_t *adds) {
     int64_t *count = &adds[sums_of(walk, members, w)];
     if (*count != weft_turn_at(walk, w->visit.tile, w->member, w->step)) {
         return 0;
@@ -204,9 +221,8 @@ static int try_step(const weft_walk *walk, int64_t members, waiter *w, int64_t *
     if (++w->done == w->visit.steps) {
         w->done = 0;
         w->step = w->visit.first;
-        if (++w->member == members) {
-            take_visit(walk, w);
-        }
+        w->busy = ++w->member < members;
+        take_visit(walk, cluster);
     }
     return 1;
 }
@@ -216,35 +232,38 @@ static int try_step(const weft_walk *walk, int64_t members, waiter *w, int64_t *
  * on. */
 static int64_t rounds_of(const weft_walk *walk, int64_t members, uint64_t *random) {
     const int64_t steps = steps_of(walk);
-    const int64_t lines = walk->order.grid.rows / parts_of(walk), all = walk->order.grid.batch * lines * members * steps;
+    const int64_t lines = weft_walk_line(walk, 1, 0) / parts_of(walk),
+                  all = walk->order.grid.batch * lines * members * steps;
+    const int64_t rows = walk->cluster_rows, everybody = walk->workers * rows;
     static waiter workers[MOST_WORKERS];
     int64_t *adds = calloc((size_t)all, sizeof *adds), *before = calloc((size_t)all, sizeof *before);
     uint64_t counter = 0;
-    int64_t rounds = 0, busy = 0;
-    assert_true(adds && before && walk->workers <= MOST_WORKERS);
-    for (int64_t i = 0; i < walk->workers; i++) {
-        workers[i].worker = weft_worker_start(walk, i, &counter);
+    int64_t rounds = 0, busy = 1;
+    assert_true(adds && before && everybody <= MOST_WORKERS);
+    memset(workers, 0, sizeof workers);
+    for (int64_t i = 0; i < everybody; i += rows) {
+        workers[i].worker = weft_worker_start(walk, i / rows, &counter);
         take_visit(walk, &workers[i]);
-        busy += workers[i].busy;
     }
     while (busy > 0) {
-        const int64_t start = random ? random_between(random, 0, walk->workers - 1) : 0;
+        const int64_t start = random ? random_between(random, 0, everybody - 1) : 0;
         int64_t moved = 0;
+        busy = 0;
         memcpy(before, adds, (size_t)all * sizeof *adds);
-        for (int64_t i = 0; i < walk->workers; i++) {
-            waiter *w = &workers[(start + i) % walk->workers];
+        for (int64_t i = 0; i < everybody; i++) {
+            waiter *w = &workers[(start + i) % everybody];
             const int64_t at = w->busy ? sums_of(walk, members, w) : 0;
             /* In step, a round begins for all at once: nobody finds what another adds in it. */
             const int rests = random ? moved > 0 && random_between(random, 0, 1) : adds[at] != before[at];
+            busy += w->busy;
             if (w->busy && !rests) {
-                moved += try_step(walk, members, w, adds);
-                busy -= !w->busy;
+                moved += try_step(walk, members, w, w - (w - workers) % rows, adds);
             }
         }
-        if (moved == 0) {
+        if (busy > 0 && moved == 0) {
             fail_msg("%lld workers wait for ever under sweep %d", (long long)busy, (int)walk->sweep);
         }
-        rounds++;
+        rounds += busy > 0;
     }
     for (int64_t i = 0; i < all; i++) {
         const int64_t batch = i / steps / members / lines;
@@ -383,7 +402,8 @@ static void others_take_no_turns(void **state) {
     s.cluster_n = 2;
     assert_int_equal(plan_for(&plan, &p, &s, &machine, NULL), WEFT_OK);
     assert_int_equal(take_turns(plan, 1, &table, &message), WEFT_UNSUPPORTED);
-    assert_string_equal(message.text, "adds take no turns with clusters, nor with more than 16777216 positions");
+    assert_string_equal(message.text,
+                        "adds take no turns with clusters of several columns, nor with more than 16777216 tiles");
     destroy(plan, &table);
     s.cluster_n = 0;
     p.heads = p.kv_heads = 1 << 30;

@@ -86,7 +86,7 @@ static void run_workers(const weft_walk *walk, weft_grid tiles, uint64_t *random
     for (int64_t left = workers; left > 0;) {
         const int64_t w = random_between(random, 0, left - 1);
         weft_visit v;
-        const weft_deal deal = {walk->workers, -1, walk->reach.kind, 1};
+        const weft_deal deal = {walk->workers, -1, walk->reach.kind, 1, 0};
         if (!(numbered ? weft_worker_next_dealt(walk, &all[w], deal, &v) : weft_worker_next(walk, &all[w], &v))) {
             all[w] = all[--left];
             taken[w] = taken[left];
@@ -220,7 +220,7 @@ static void workers_by_side(void **state) {
         while (left > 0) {
             const int64_t w = random_between(&random, 0, left - 1);
             weft_visit v;
-            const weft_deal deal = {0, sides[w], walk.reach.kind, 0};
+            const weft_deal deal = {0, sides[w], walk.reach.kind, 0, 0};
             if (!weft_worker_next_dealt(&walk, &all[w], deal, &v)) {
                 all[w] = all[--left];
                 sides[w] = sides[left];
@@ -256,15 +256,17 @@ static void parts_share_the_steps(void **state) {
         assert_true(weft_walk_init(&uncut, &order, whole, sweep, WEFT_DISPATCH_GRID, 1, 1, 5, reach));
         weft_reach_set_parts(&reach, parts);
         assert_true(
-            weft_order_init(&order, WEFT_ORDER_HEAD_FIRST, weft_walk_positions(tiles, sweep, 1, 1), 0, WEFT_AXIS_N, 1));
-        assert_true(weft_walk_init(&walk, &order, tiles, sweep, WEFT_DISPATCH_GRID, 1, 1, 5, reach));
+            weft_order_init(&order, WEFT_ORDER_HEAD_FIRST, weft_walk_positions(tiles, sweep, parts, 1), 0, WEFT_AXIS_N, 1));
+        assert_true(weft_walk_init(&walk, &order, tiles, sweep, WEFT_DISPATCH_GRID, parts, 1, 5 * parts, reach));
         static int64_t steps[MAX_TILES], full[MAX_TILES], seen[MAX_TILES][64], row_of[MAX_TILES][64];
         memset(steps, 0, sizeof steps);
         memset(full, 0, sizeof full);
         memset(seen, 0, sizeof seen);
-        for (int64_t i = 0; i < walk.order.count * walk.visits; i++) {
+        for (int64_t i = 0; i < walk.order.count * walk.visits * parts; i++) {
             weft_visit v;
-            if (!weft_walk_visit(&walk, i / walk.visits, i / walk.visits % 3, (int32_t)(i % walk.visits), &v)) {
+            const int64_t position = i / parts / walk.visits;
+            if (!weft_walk_visit_of(&walk, position, position % 3, (int32_t)(i / parts % walk.visits), reach.kind, 1,
+                                    i % parts, &v)) {
                 continue;
             }
             const int64_t tile = (v.tile.batch * 3 + v.tile.row / parts) * walk.cols + v.tile.col;
@@ -318,18 +320,22 @@ static void bad_walks_are_refused(void **state) {
     const uint32_t first_slice[] = {0, 1, 1, 1, 1}; /* a table has no clusters of several columns */
     weft_reach_set_table(&reach, &reach.slice, first_slice);
     assert_false(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 1, 2, 4, reach));
-    /* Parts have whole tiles, and no table and no clusters. */
+    /* Parts of a tile are in one cluster, of one column, and there is no table. */
     assert_true(weft_order_init(&order, WEFT_ORDER_HEAD_FIRST, tiles, 0, WEFT_AXIS_N, 1));
     assert_true(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 1, 1, 4, reach));
+    const weft_grid pairs = {1, 2, 4}, quarters = {1, 2, 2};
     weft_reach_set_parts(&reach, 2);
-    assert_false(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 1, 1, 4, reach));
+    assert_true(weft_order_init(&order, WEFT_ORDER_HEAD_FIRST, pairs, 0, WEFT_AXIS_N, 1));
+    assert_false(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 2, 1, 4, reach));
     reach.first_slice = NULL;
-    assert_true(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 1, 1, 4, reach));
+    assert_true(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 2, 1, 4, reach));
     weft_reach_set_parts(&reach, 3);
-    assert_false(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 1, 1, 4, reach));
+    assert_false(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 2, 1, 4, reach));
     weft_reach_set_parts(&reach, 2);
-    assert_true(weft_order_init(&order, WEFT_ORDER_HEAD_FIRST, halves, 0, WEFT_AXIS_N, 1));
-    assert_false(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 1, 2, 4, reach));
+    assert_true(weft_order_init(&order, WEFT_ORDER_HEAD_FIRST, tiles, 0, WEFT_AXIS_N, 1));
+    assert_false(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 1, 1, 4, reach));
+    assert_true(weft_order_init(&order, WEFT_ORDER_HEAD_FIRST, quarters, 0, WEFT_AXIS_N, 1));
+    assert_false(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 2, 2, 4, reach));
 }
 
 int main(void) {

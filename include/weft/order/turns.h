@@ -114,7 +114,7 @@ WEFT_INLINE int64_t weft_turns_count(const weft_walk *walk, int64_t batch, int64
 /** The turn of a tile at a step that it visits, for the member-th head that shares its keys: how many tiles come by before
  * it. Of a tile whose steps are cut, one part comes by. */
 WEFT_INLINE int64_t weft_turn_at(const weft_walk *walk, weft_tile tile, int64_t member, int64_t step) {
-    const weft_coming *batch = walk->comings + tile.batch * walk->order.grid.rows * walk->cols;
+    const weft_coming *batch = walk->comings + weft_walk_line(walk, tile.batch, 0) * walk->cols;
     const int32_t mine = weft_coming_at(&batch[tile.row * walk->cols + tile.col], (int32_t)member, (int32_t)step);
     int64_t sequence = -1, before = 0;
     weft_rows cols = weft_turns_next(&walk->reach, tile.batch, step, &sequence);

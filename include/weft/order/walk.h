@@ -153,9 +153,8 @@ WEFT_INLINE weft_grid weft_walk_positions(weft_grid tiles, weft_sweep sweep, int
  * @param workers  CTAs (or cores) at work at a time; with clusters, whole clusters are counted
  * @param reach    from weft_reach_make()
  * @return 1, or 0 when the order's grid is not that of weft_walk_positions(), a size is below 1, a table of slices or a
- * packed batch meets clusters of several columns, a table of slices a sweep that wraps around, or a block mask or parts of
- * tiles clusters; or where rows are not whole tiles, or parts are of a table of slices or a block mask. The walk is then
- * empty.
+ * packed batch meets clusters of several columns, a table of slices a sweep that wraps around, or a block mask clusters; or
+ * where parts of a tile are not in one cluster, or are of a table of slices or a block mask. The walk is then empty.
  */
 WEFT_INLINE int weft_walk_init(weft_walk *walk, const weft_order *order, weft_grid tiles, weft_sweep sweep,
                                weft_dispatch dispatch, int64_t cluster_rows, int64_t cluster_cols, int64_t workers,
@@ -171,12 +170,13 @@ WEFT_INLINE int weft_walk_init(weft_walk *walk, const weft_order *order, weft_gr
     walk->reach = reach;
     walk->next = 0;
     walk->comings = 0;
-    int fits = cluster_rows >= 1 && cluster_cols >= 1 && workers / cluster_rows >= cluster_cols &&
-               (cluster_cols == 1 || (!reach.first_slice && !reach.sequences.packed)) &&
-               (!reach.first_slice || !weft_sweep_shifts((int32_t)sweep)) &&
-               (cluster_rows * cluster_cols == 1 || reach.kind != WEFT_REACH_BLOCKS) &&
-               (reach.parts <= 1 || (cluster_rows * cluster_cols == 1 && tiles.rows % reach.parts == 0 &&
-                                     !reach.first_slice && reach.kind != WEFT_REACH_BLOCKS));
+    int fits =
+        cluster_rows >= 1 && cluster_cols >= 1 && workers / cluster_rows >= cluster_cols &&
+        (cluster_cols == 1 || (!reach.first_slice && !reach.sequences.packed)) &&
+        (!reach.first_slice || !weft_sweep_shifts((int32_t)sweep)) &&
+        (cluster_rows * cluster_cols == 1 || reach.kind != WEFT_REACH_BLOCKS) &&
+        (reach.parts <= 1 || (cluster_rows % reach.parts == 0 && cluster_cols == 1 && tiles.rows % cluster_rows == 0 &&
+                              !reach.first_slice && reach.kind != WEFT_REACH_BLOCKS));
     if (fits) {
         const weft_grid g = weft_walk_positions(tiles, sweep, cluster_rows, cluster_cols);
         walk->workers = workers / (cluster_rows * cluster_cols);
@@ -260,6 +260,11 @@ WEFT_INLINE void weft_visit_range(const weft_walk *walk, weft_visit *visit, int3
     weft_visit_cut(walk, visit);
 }
 
+/** The line of a row of a batch: tiles are numbered line by line, for all rows of all clusters. */
+WEFT_INLINE int64_t weft_walk_line(const weft_walk *walk, int64_t batch, int64_t row) {
+    return batch * walk->order.grid.rows * walk->cluster_rows + row;
+}
+
 /** Where tile column `col` begins in a ring of all steps: step col, scaled to `steps` for `cols` columns; under
  * shift-causal half of the ring further on, for the first half of the columns. Grows from column to column. Tiles
  * that climb begin with the first step that they reach. */
@@ -275,7 +280,7 @@ WEFT_INLINE void weft_visit_shift(const weft_walk *walk, weft_visit *visit) {
     if (weft_sweep_shifts(walk->sweep) && visit->direction > 0) {
         const weft_reach *reach = &walk->reach;
         const int64_t steps = weft_divide(reach->columns - 1, &reach->by_tile_columns) + 1;
-        const int64_t line = visit->tile.batch * walk->order.grid.rows + visit->tile.row;
+        const int64_t line = weft_walk_line(walk, visit->tile.batch, visit->tile.row);
         const int64_t start = walk->comings ? walk->comings[line * walk->cols + visit->tile.col].first
                                             : weft_shift_start(walk->sweep, walk->cols, steps, visit->tile.col);
         if (start > visit->first && start <= visit->last) {
@@ -286,9 +291,10 @@ WEFT_INLINE void weft_visit_shift(const weft_walk *walk, weft_visit *visit) {
 }
 
 /** weft_walk_visit(), where `kind` is as in weft_visit_range_of(). A kernel that takes no sweep of a backward pass passes a
- * constant 0 as `backward`, and what only these need is not compiled. */
+ * constant 0 as `backward`, and what only these need is not compiled. rank: the row of the cluster whose tile is meant,
+ * where each has another part of it; else 0. */
 WEFT_INLINE int weft_walk_visit_of(const weft_walk *walk, int64_t position, int64_t wave, int32_t which, int kind,
-                                   int backward, weft_visit *visit) {
+                                   int backward, int64_t rank, weft_visit *visit) {
     const weft_tile t = weft_order_tile(&walk->order, position);
     int64_t col = t.col * walk->visits + which;
     if (backward && weft_sweep_folds(walk->sweep)) { /* the c-th column and the c-th from the end */
@@ -298,7 +304,7 @@ WEFT_INLINE int weft_walk_visit_of(const weft_walk *walk, int64_t position, int6
         }
     }
     visit->tile.batch = t.batch;
-    visit->tile.row = t.row * walk->cluster_rows;
+    visit->tile.row = t.row * walk->cluster_rows + rank;
     visit->tile.col = col * walk->cluster_cols;
     if (visit->tile.col >= walk->cols) {
         return 0;
@@ -328,7 +334,7 @@ WEFT_INLINE int weft_walk_visit_of(const weft_walk *walk, int64_t position, int6
  * 0, or 0 and 1 where a position is a pair.
  * @return 1, or 0 when a pair has no second tile. */
 WEFT_INLINE int weft_walk_visit(const weft_walk *walk, int64_t position, int64_t wave, int32_t which, weft_visit *visit) {
-    return weft_walk_visit_of(walk, position, wave, which, walk->reach.kind, 1, visit);
+    return weft_walk_visit_of(walk, position, wave, which, walk->reach.kind, 1, 0, visit);
 }
 
 /** Takes the next number from a counter that workers share. */

@@ -30,7 +30,7 @@ static weft_status launch_pass(const weft_plan *plan, const weft_cuda_pass *pass
         pass->choice.overlaps && !counters->ordered && c->driver->launch_extended && c->driver->release >= 12030;
     weft_cu_launch_attribute attributes[3];
     unsigned count = 0;
-    if (ctas > 1) {
+    if (ctas > 1 && pass == c->main) {
         attributes[count++] = (weft_cu_launch_attribute){WEFT_CU_LAUNCH_CLUSTER, {ctas, 1, 1}};
     }
     if (overlaps) {

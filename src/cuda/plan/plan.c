@@ -223,7 +223,7 @@ static weft_status place_timetable(weft_plan *plan, weft_message *message) {
     if (status) {
         return status;
     }
-    const int64_t tiles = walk->order.grid.batch * walk->order.grid.rows * walk->cols;
+    const int64_t tiles = weft_walk_line(walk, walk->order.grid.batch, 0) * walk->cols;
     const size_t comings = (size_t)tiles * sizeof *table.comings;
     const size_t next = table.next ? (size_t)walk->order.count * sizeof *table.next : 0;
     weft_cu_result result = c->driver->memory_new(&c->timetable, comings + next);
@@ -237,6 +237,9 @@ static weft_status place_timetable(weft_plan *plan, weft_message *message) {
     c->together = table.together;
     weft_timetable_free(&table);
     for (int i = 0; i < c->pass_count; i++) {
+        if (c->passes[i].choice.operation) { /* it has tiles of its own */
+            continue;
+        }
         c->passes[i].walk.comings = (const weft_coming *)(uintptr_t)c->timetable;
         c->passes[i].walk.next = next > 0 ? (const uint32_t *)(uintptr_t)(c->timetable + comings) : NULL;
     }
@@ -249,13 +252,14 @@ static int takes_turns(const weft_plan *plan) {
 }
 
 /* Whether the workers are to be placed by the two sides of the L2, if it has them. Grid dispatch leaves it to chance; and a
- * family whose tiles can take turns places workers by number, and not those who take tiles as they come. */
+ * family whose tiles can take turns places workers by number, and not those who take tiles as they come, nor clusters. */
 static int wants_sides(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;
     const weft_schedule *s = &plan->schedule;
     const int dealt = weft_schedule_by_domain(s) && s->domains == 2;
     const int in_turn = c->family->takes_turns && s->dispatch == WEFT_DISPATCH_DYNAMIC && !c->main->walk.next;
-    return c->family->by_side && dealt && !in_turn && s->dispatch != WEFT_DISPATCH_GRID;
+    const int in_clusters = c->family->takes_turns && weft_plan_tile_ctas(plan) > 1;
+    return c->family->by_side && dealt && !in_turn && !in_clusters && s->dispatch != WEFT_DISPATCH_GRID;
 }
 
 void weft_cuda_facts(const weft_plan *plan, weft_kernel_facts *facts) {
@@ -302,6 +306,15 @@ static weft_status lay_out_others(weft_plan *plan, weft_message *message) {
     return status;
 }
 
+/* Whether every launch knows who has which tile. */
+static int has_timetables(const weft_cuda_plan *c) {
+    int i = 0;
+    while (i < c->pass_count && c->passes[i].walk.next) {
+        i++;
+    }
+    return i == c->pass_count;
+}
+
 /* What the plan holds in device memory. Its context is current. */
 static weft_status place_memory(weft_plan *plan, int64_t cluster, weft_message *message) {
     weft_cuda_plan *c = plan->placed;
@@ -325,7 +338,7 @@ static weft_status place_memory(weft_plan *plan, int64_t cluster, weft_message *
         c->side_grid = all > c->main->grid && all <= INT32_MAX ? (uint32_t)(all / cluster * cluster) : c->main->grid;
     }
     c->paces = c->family->paces && c->family->paces(plan);
-    const int takes_tickets = plan->schedule.dispatch == WEFT_DISPATCH_DYNAMIC && !c->main->walk.next && !dealt;
+    const int takes_tickets = plan->schedule.dispatch == WEFT_DISPATCH_DYNAMIC && !dealt && !has_timetables(c);
     if (status == WEFT_OK && (takes_tickets || c->side_of_sm || c->paces)) {
         status = weft_tickets_new(c->driver, &c->tickets, message);
     }

@@ -23,7 +23,7 @@ template <class S>
 static __device__ __forceinline__ void study_fetch(const weft_study_params &p, weft_worker *at, study_job_of<S> *job) {
     weft_worker worker = *at;
     weft_visit visit = {}; /* set, or it would hold registers all through the tile */
-    const weft_deal deal = {0, -1, S::general ? WEFT_REACH_BLOCKS : WEFT_REACH_PREFIX, 0};
+    const weft_deal deal = {0, -1, S::general ? WEFT_REACH_BLOCKS : WEFT_REACH_PREFIX, 0, 0};
     job->more = weft_worker_next_dealt(&p.walk, &worker, deal, &visit);
     const weft_tile &t = visit.tile;
     const int64_t kv_head = weft_divide(t.head, &p.by_kv_group);

@@ -9,8 +9,7 @@ void attention_backward__hopper_deal(weft_hopper_backward_params p);
 #define WEFT_HOPPER_BACKWARD(symbol, ...)                                                                                  \
     void symbol##_begin(weft_hopper_backward_params p);                                                                    \
     void symbol##_main(weft_hopper_backward_params p);                                                                     \
-    void symbol##_end(weft_hopper_backward_params p);                                                                      \
-    void symbol##_join(weft_hopper_backward_params p);
+    void symbol##_end(weft_hopper_backward_params p);
 #include "cuda/sm90/backward/variants.def"
 }
 
@@ -29,8 +28,8 @@ template <void (*ENTRY)(weft_hopper_backward_params)> static void enter(void *ar
 }
 
 template <uint32_t BYTES, void (*ENTRY)(weft_hopper_backward_params)>
-static int run(unsigned grid, unsigned threads, weft_hopper_backward_params *p) {
-    emulated_launch({enter<ENTRY>, p, grid, threads, begin<BYTES>, emulated_copies_turn, end});
+static int run(unsigned grid, unsigned threads, weft_hopper_backward_params *p, int ctas = 1) {
+    emulated_launch({enter<ENTRY>, p, grid, threads, begin<BYTES>, emulated_copies_turn, end, (unsigned)ctas});
     return 0;
 }
 
@@ -49,14 +48,11 @@ int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters
     }                                                                                                                      \
     if (strcmp(kernel, #symbol "_main") == 0) {                                                                            \
         return run<WEFT_HOPPER_BACKWARD_BYTES(depth, depth_v, keys, queries), symbol##_main>(                              \
-            grid, WEFT_HOPPER_BACKWARD_THREADS, p);                                                                        \
+            grid, WEFT_HOPPER_BACKWARD_THREADS, p, p->splits);                                                             \
     }                                                                                                                      \
     if (strcmp(kernel, #symbol "_end") == 0) {                                                                             \
         return run<WEFT_HOPPER_BACKWARD_DQ_BYTES(depth, depth_v), symbol##_end>(                                           \
             grid, WEFT_HOPPER_BACKWARD_END_THREADS(keys), p);                                                              \
-    }                                                                                                                      \
-    if (strcmp(kernel, #symbol "_join") == 0) {                                                                            \
-        return run<0, symbol##_join>(grid, WEFT_HOPPER_BACKWARD_QUERY_THREADS, p);                                         \
     }
 #include "cuda/sm90/backward/variants.def"
     return 1;

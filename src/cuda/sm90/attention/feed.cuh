@@ -28,7 +28,7 @@ template <class S> struct hopper_clerk {
     /* The worker's next tile, if there is one. */
     __device__ __forceinline__ bool next_visit(weft_visit &visit, bool first) const {
         weft_worker worker = desk.worker;
-        const weft_deal deal = {p.walk.workers, -1, S::reach, 0};
+        const weft_deal deal = {p.walk.workers, -1, S::reach, 0, 0};
         bool more;
         do {
             worker.counter = first ? nullptr : counters(); /* the first needs none */

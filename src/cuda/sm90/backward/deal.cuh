@@ -37,6 +37,13 @@ static __device__ __forceinline__ const int32_t *backward_list_of(const weft_hop
     return backward_list(p, (int)tile.batch, (int)tile.row / p.line_parts * p.group + member, (int)tile.col);
 }
 
+/* The tile of the rank-th row of a position's cluster. */
+static __device__ __forceinline__ weft_tile backward_tile_in(const weft_hopper_backward_params &p, weft_tile first,
+                                                             int rank) {
+    first.row = first.row * p.splits + rank;
+    return first;
+}
+
 /* How long a tile takes; below 0: it has no key. */
 static __device__ __forceinline__ int backward_time_of(const weft_hopper_backward_params &p, const weft_tile &tile) {
     const weft_hopper_backward_span span = backward_span_of(p, tile);
@@ -48,6 +55,16 @@ static __device__ __forceinline__ int backward_time_of(const weft_hopper_backwar
         }
     }
     return span.steps < 0 ? -1 : steps + WEFT_HOPPER_BACKWARD_BESIDE;
+}
+
+/* The same of a position: its cluster ends with the longest of its tiles. */
+static __device__ __forceinline__ int backward_time_at(const weft_hopper_backward_params &p, int position) {
+    const weft_tile first = weft_order_tile(&p.walk.order, position);
+    int time = -1;
+    for (int rank = 0; rank < p.splits; rank++) {
+        time = max(time, backward_time_of(p, backward_tile_in(p, first, rank)));
+    }
+    return time;
 }
 
 static __device__ __forceinline__ void backward_find_spans(const weft_hopper_backward_params &p) {
@@ -106,7 +123,7 @@ static __device__ __forceinline__ int backward_sort_positions(const weft_hopper_
             room *= 2;
         }
         for (int i = thread; i < room; i += threads) {
-            const int time = i < count ? backward_time_of(p, weft_order_tile(&order, begin + i)) : -1;
+            const int time = i < count ? backward_time_at(p, begin + i) : -1;
             keys[i] = backward_key_of(i / section, time, i);
         }
         if (thread == 0) {
@@ -228,9 +245,12 @@ static __device__ __forceinline__ void backward_deal(const weft_hopper_backward_
     const int count = backward_sort_positions(p, dealer, times, keys);
     backward_deal_positions(p, dealer, times, count);
     for (int i = (int)threadIdx.x; i < count; i += WEFT_HOPPER_BACKWARD_DEAL_THREADS) {
-        const weft_tile tile = weft_tile_of_index(&p.walk.order, p.dealing.table[i]);
-        const int64_t line = tile.batch * p.walk.order.grid.rows + tile.row;
-        p.dealing.comings[line * p.walk.cols + tile.col] = backward_coming_of(p, tile, times[i]);
+        const weft_tile first = weft_tile_of_index(&p.walk.order, p.dealing.table[i]);
+        for (int rank = 0; rank < p.splits; rank++) {
+            const weft_tile tile = backward_tile_in(p, first, rank);
+            const int64_t line = weft_walk_line(&p.walk, tile.batch, tile.row);
+            p.dealing.comings[line * p.walk.cols + tile.col] = backward_coming_of(p, tile, times[i]);
+        }
     }
 }
 

@@ -80,7 +80,7 @@ template <class S> struct backward_dq_desk {
 template <class S>
 static __device__ __forceinline__ backward_dq_job backward_dq_next(const weft_hopper_backward_params &p,
                                                                    weft_worker &worker) {
-    const weft_deal deal = {p.walk.workers, -1, S::general ? WEFT_REACH_BAND : WEFT_REACH_ANY, 0};
+    const weft_deal deal = {p.walk.workers, -1, S::general ? WEFT_REACH_BAND : WEFT_REACH_ANY, 0, 0};
     weft_visit visit = {};
     backward_dq_job job = {};
     do {
@@ -181,8 +181,8 @@ static __device__ __forceinline__ backward_dq_row backward_dq_row_at(const weft_
     }
     const int64_t line = ((int64_t)job.batch * p.heads + job.head) * p.blocks;
     const int64_t number = (line + query / 64) * 64 + backward_number_at(query % 64);
-    at.log2_sum = p.log2_sums[number];
-    at.delta = p.deltas[number];
+    at.log2_sum = grid_load(p.log2_sums + number);
+    at.delta = grid_load(p.deltas + number);
     if constexpr (S::general) {
         const weft_reach &reach = p.walk.reach;
         const weft_sequence sequence = weft_sequence_at(&reach.sequences, job.sequence);
@@ -617,6 +617,7 @@ template <class W> static __device__ __forceinline__ void backward_dq(const weft
         desk.begin();
     }
     if constexpr (S::general) {
+        grid_wait();
         for (int head = (int)blockIdx.x; p.scores.grad_sinks && head < p.heads; head += (int)gridDim.x) {
             backward_sink(p, head, (int)p.walk.order.grid.batch);
             __syncthreads(); /* before the next one's sum */
@@ -632,6 +633,7 @@ template <class W> static __device__ __forceinline__ void backward_dq(const weft
         registers_raise<S::consumer_registers>();
         backward_dq_consume<S>(p, desk, base, group - 1);
     }
+    grid_wait(); /* `main`, which it needs nothing of, may run beside it, but is over when this is */
 }
 
 #endif

@@ -109,46 +109,6 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
                : weft_fail(why, WEFT_UNSUPPORTED, "the CUDA driver has no tensor maps or no cooperative launches");
 }
 
-static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
-                          weft_cuda_choice *choice, weft_message *why) {
-    const weft_attention *p = &plan->attention;
-    const weft_schedule *s = &plan->schedule;
-    const weft_hopper_backward_variant *best = NULL;
-    (void)device;
-    const weft_status status = check(plan, knobs, why);
-    if (status) {
-        return status;
-    }
-    for (size_t i = 0; i < VARIANTS; i++) {
-        const weft_hopper_backward_variant *v = &variants[i];
-        const int takes =
-            v->dtype == p->dtype && v->form == form_of(p) && p->head_dim <= v->depth && p->head_dim_v <= v->depth_v;
-        best = takes && (!best || v->depth + v->depth_v < best->depth + best->depth_v) ? v : best;
-    }
-    if (!best || (s->tile_m != 0 && s->tile_m != best->queries) || (s->tile_n != 0 && s->tile_n != best->keys)) {
-        return weft_fail(why, WEFT_UNSUPPORTED,
-                         "it has no tiles of %" PRId64 "x%" PRId64 " for head_dim %" PRId64 " and head_dim_v %" PRId64,
-                         s->tile_m, s->tile_n, p->head_dim, p->head_dim_v);
-    }
-    if (cuts_blocks(p->block_rows, best->queries, p->seq) || cuts_blocks(p->block_columns, best->keys, p->kv_seq)) {
-        return weft_fail(why, WEFT_UNSUPPORTED,
-                         "its tiles of %d queries x %d keys cut a mask's blocks of %" PRId64 " queries x %" PRId64 " keys",
-                         best->queries, best->keys, p->block_rows, p->block_columns);
-    }
-    if (p->kv_seq / best->keys + p->sequences >= UINT16_MAX) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to %d blocks of %d keys", UINT16_MAX, best->keys);
-    }
-    /* The product is below 2^56: see the checks of blocks. What is made of it, in the workspace and by `join`, then fits.
-     */
-    if (s->split > 1 && p->batch * p->kv_heads * s->split * (p->kv_seq / best->keys + p->sequences + 1) >
-                            WEFT_HOPPER_BACKWARD_SPLIT_TILES) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to %d parts of tiles", WEFT_HOPPER_BACKWARD_SPLIT_TILES);
-    }
-    *choice = (weft_cuda_choice){best->module,       best->main, best->queries, best->keys, WEFT_HOPPER_BACKWARD_THREADS,
-                                 best->shared_bytes, .ctas = 1};
-    return WEFT_OK;
-}
-
 static const weft_hopper_backward_variant *variant_of(const weft_cuda_choice *choice) {
     size_t i = 0;
     while (strcmp(variants[i].main, choice->kernel) != 0) {
@@ -159,18 +119,6 @@ static const weft_hopper_backward_variant *variant_of(const weft_cuda_choice *ch
 
 static int is_wide(const weft_hopper_backward_variant *v) {
     return v->keys == WEFT_HOPPER_BACKWARD_WIDE_KEYS;
-}
-
-/* The schedule's split, or the one to choose. */
-static int64_t split_for(const weft_plan *plan, const weft_cuda_device *device, const weft_hopper_backward_variant *v) {
-    const int64_t given = plan->schedule.split;
-    return given > 0 ? given : weft_hopper_backward_splits(plan, device, v);
-}
-
-/* CTAs that add the parts of all keys: one for what it adds at a time. */
-static int64_t joins_of(const weft_attention *p, const weft_hopper_backward_variant *v) {
-    const int64_t tiles = p->batch * p->kv_heads * weft_ceil_divide(p->kv_seq, v->keys);
-    return tiles * (v->keys * (v->depth + v->depth_v) / WEFT_HOPPER_BACKWARD_JOINED);
 }
 
 /* Heads that have block masks of their own; 1: all have the same, 0: none has one. */
@@ -194,12 +142,65 @@ static int is_dealt(const weft_plan *plan, const weft_cuda_device *device, const
         (s->dispatch != WEFT_DISPATCH_CHOOSE && s->dispatch != WEFT_DISPATCH_DYNAMIC)) {
         return 0;
     }
-    const int64_t split = split_for(plan, device, v), tiles = p->batch * p->kv_heads * cols_of(p, v);
-    const int64_t steps = p->heads / p->kv_heads * weft_ceil_divide(p->seq, v->queries) +
-                          WEFT_HOPPER_BACKWARD_BESIDE * split; /* of all parts of a tile */
+    const int64_t tiles = p->batch * p->kv_heads * cols_of(p, v);
+    const int64_t steps =
+        p->heads / p->kv_heads * weft_ceil_divide(p->seq, v->queries) + WEFT_HOPPER_BACKWARD_BESIDE; /* of a tile */
     return device->multiprocessors <= WEFT_HOPPER_BACKWARD_DEALT_WORKERS &&
-           s->workers <= WEFT_HOPPER_BACKWARD_DEALT_WORKERS && tiles <= WEFT_HOPPER_BACKWARD_DEALT / split &&
+           s->workers <= WEFT_HOPPER_BACKWARD_DEALT_WORKERS && tiles <= WEFT_HOPPER_BACKWARD_DEALT &&
            steps <= WEFT_HOPPER_BACKWARD_DEALT_TIME / tiles;
+}
+
+/* Whether tiles have a timetable, whoever makes it. Where there is none, the CTAs that share a tile must know the next one
+ * by their number: positions do not go to whoever comes first. */
+static int is_timed(const weft_plan *plan, const weft_cuda_device *device, const weft_hopper_backward_variant *v) {
+    return members(plan) > 0 || is_dealt(plan, device, v);
+}
+
+static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
+                          weft_cuda_choice *choice, weft_message *why) {
+    const weft_attention *p = &plan->attention;
+    const weft_schedule *s = &plan->schedule;
+    const weft_hopper_backward_variant *best = NULL;
+    const weft_status status = check(plan, knobs, why);
+    if (status) {
+        return status;
+    }
+    for (size_t i = 0; i < VARIANTS; i++) {
+        const weft_hopper_backward_variant *v = &variants[i];
+        const int takes =
+            v->dtype == p->dtype && v->form == form_of(p) && p->head_dim <= v->depth && p->head_dim_v <= v->depth_v;
+        best = takes && (!best || v->depth + v->depth_v < best->depth + best->depth_v) ? v : best;
+    }
+    if (!best || (s->tile_m != 0 && s->tile_m != best->queries) || (s->tile_n != 0 && s->tile_n != best->keys)) {
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "it has no tiles of %" PRId64 "x%" PRId64 " for head_dim %" PRId64 " and head_dim_v %" PRId64,
+                         s->tile_m, s->tile_n, p->head_dim, p->head_dim_v);
+    }
+    if (cuts_blocks(p->block_rows, best->queries, p->seq) || cuts_blocks(p->block_columns, best->keys, p->kv_seq)) {
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "its tiles of %d queries x %d keys cut a mask's blocks of %" PRId64 " queries x %" PRId64 " keys",
+                         best->queries, best->keys, p->block_rows, p->block_columns);
+    }
+    if (p->kv_seq / best->keys + p->sequences >= UINT16_MAX) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to %d blocks of %d keys", UINT16_MAX, best->keys);
+    }
+    if (s->split > 1 && (s->split > WEFT_HOPPER_BACKWARD_SPLITS || !weft_hopper_backward_rounds(best, s->split))) {
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "it does not split tiles into %" PRId64 " parts for such head dims: at most 8", s->split);
+    }
+    if (s->split > 1 && s->dispatch == WEFT_DISPATCH_DYNAMIC && !is_timed(plan, device, best)) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "under dynamic dispatch it splits tiles that have a timetable alone");
+    }
+    *choice = (weft_cuda_choice){best->module,       best->main,    best->queries, best->keys, WEFT_HOPPER_BACKWARD_THREADS,
+                                 best->shared_bytes, .overlaps = 1, .ctas = 1};
+    return WEFT_OK;
+}
+
+/* The schedule's split, or the one to choose. */
+static int64_t split_for(const weft_plan *plan, const weft_cuda_device *device, const weft_hopper_backward_variant *v) {
+    const weft_schedule *s = &plan->schedule;
+    const int as_they_come = s->dispatch == WEFT_DISPATCH_DYNAMIC && !is_timed(plan, device, v);
+    return s->split > 0 ? s->split : as_they_come ? 1 : weft_hopper_backward_splits(plan, device, v);
 }
 
 /* Adds a launch that has no tiles. */
@@ -237,17 +238,14 @@ static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cu
         end->shared_bytes = v->dq_bytes;
         end->operation = WEFT_ATTENTION;
     } else {
-        add_pass(list, &count, v->module, v->end, threads, blocks);
-    }
-    if (split_for(plan, device, v) > 1) {
-        add_pass(list, &count, v->module, v->join, threads, joins_of(p, v));
+        add_pass(list, &count, v->module, v->end, threads, blocks)->overlaps = 1;
     }
     return count;
 }
 
-/* Wide, tiles add to nothing that others add to. */
+/* Wide, tiles add to nothing that others add to; there a timetable is for those that are split. */
 static int takes_turns(const weft_plan *plan) {
-    return !is_wide(variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice));
+    return splits_of(plan) > 1 || !is_wide(variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice));
 }
 
 static int deals(const weft_plan *plan) {
@@ -255,7 +253,7 @@ static int deals(const weft_plan *plan) {
     return is_dealt(plan, &c->device, variant_of(&c->main->choice));
 }
 
-/* Rows of a section, whose tiles are dealt together: all parts of as many heads (of a group that is split, of its parts).
+/* Heads of keys of a section, whose tiles are dealt together. Lines are of heads, or of the parts of a group that is split.
  * The more there are, the fewer tiles of each head are at work at a time, and the less they wait for each other; but their
  * Q, dO and sums of dQ are to stay in the L2. */
 static int64_t section(const weft_attention *p, int64_t splits, const weft_cuda_device *device, int64_t queries) {
@@ -267,16 +265,17 @@ static int64_t section(const weft_attention *p, int64_t splits, const weft_cuda_
     const int64_t fit = (masked ? 2 : 1) * (int64_t)device->l2_bytes / (3 * 8 * p->seq * p->head_dim);
     const int64_t wanted = weft_smaller(apart, weft_larger(fit, masked ? 16 : 8));
     const int64_t sections = weft_larger((4 * lines + 3 * wanted) / (4 * wanted), 1);
-    return weft_ceil_divide(lines, sections) * (splits / head_parts); /* of equal size */
+    return weft_ceil_divide(weft_ceil_divide(lines, sections), head_parts); /* of equal size */
 }
 
 /* The longest tiles of all heads of a section come first, and each begins where it is far from the others of its head:
  * their adds meet no others, and short ones fill the end. Without a timetable neighbours climb. */
 static void complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                      weft_schedule *schedule) {
-    const int timed = members(plan) > 0 || is_dealt(plan, device, variant_of(choice));
-    schedule->split = split_for(plan, device, variant_of(choice));
-    if (!takes_turns(plan)) { /* then tiles of a head go together, the longest first, and read the same */
+    const weft_hopper_backward_variant *v = variant_of(choice);
+    const int timed = is_timed(plan, device, v);
+    schedule->split = split_for(plan, device, v);
+    if (is_wide(v)) { /* then tiles of a head go together, the longest first, and read the same */
         schedule->order = schedule->order == WEFT_ORDER_CHOOSE ? WEFT_ORDER_HEAD_FIRST : schedule->order;
         schedule->sweep = schedule->sweep == WEFT_SWEEP_CHOOSE ? WEFT_SWEEP_FORWARD : schedule->sweep;
     }
@@ -295,14 +294,13 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
                                                                      : WEFT_SWEEP_CLIMB;
     }
     if (schedule->dispatch == WEFT_DISPATCH_CHOOSE) {
-        schedule->dispatch = WEFT_DISPATCH_DYNAMIC;
+        schedule->dispatch = timed || schedule->split == 1 ? WEFT_DISPATCH_DYNAMIC : WEFT_DISPATCH_STATIC;
     }
 }
 
 /* The workspace, one after the other; all but turns are floats or words of as many bytes. */
 typedef struct weft_backward_rooms {
     size_t sums;    /* of dQ; wide: none */
-    size_t parts;   /* dV and dK of each part, where tiles are split */
     size_t queries; /* in whole blocks: each has two numbers */
     size_t adds;    /* counters, one for each block; wide: none */
     size_t sinks;   /* of each block what it adds to the gradient of a sink; plain: none */
@@ -317,25 +315,24 @@ static weft_backward_rooms rooms_of(const weft_plan *plan, const weft_hopper_bac
     const size_t blocks = (size_t)all_blocks(p, v->queries), queries = blocks * (size_t)v->queries;
     const int64_t tiles = p->batch * p->kv_heads * splits_of(plan) * plan->walk.cols;
     const size_t dealt = (size_t)deals(plan), words = sizeof(weft_coming) / sizeof(float);
-    const size_t in_turn = !is_wide(v), is_split = splits_of(plan) > 1, has_sinks = v->form != WEFT_HOPPER_BACKWARD_PLAIN;
+    const size_t in_turn = !is_wide(v), has_sinks = v->form != WEFT_HOPPER_BACKWARD_PLAIN;
     const int64_t lines = p->batch * listed_heads(p), cols = plan->walk.cols;
     const int64_t q_tiles = weft_ceil_divide(p->seq, WEFT_HOPPER_BACKWARD_DQ_QUERIES);
     return (weft_backward_rooms){in_turn * queries * (size_t)v->depth,
-                                 is_split * (size_t)(tiles * v->keys * (v->depth_v + v->depth)),
                                  queries,
                                  in_turn * blocks,
                                  has_sinks * blocks,
                                  (size_t)(lines * cols * (1 + weft_ceil_divide(p->seq, v->queries)) * 2),
                                  is_wide(v) ? (size_t)(lines * q_tiles * (1 + cols) * 3) : 0,
                                  dealt * words * (size_t)tiles,
-                                 dealt * (size_t)tiles,
+                                 dealt * (size_t)(tiles / splits_of(plan)),
                                  dealt * (size_t)(2 * p->batch * cols),
                                  in_turn * blocks * (size_t)plan->walk.cols};
 }
 
 static size_t workspace(const weft_plan *plan) {
     const weft_backward_rooms n = rooms_of(plan, variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice));
-    return sizeof(float) * (n.sums + n.parts + 2 * n.queries + n.adds + n.sinks + n.lists + n.queries_lists + n.comings +
+    return sizeof(float) * (n.sums + 2 * n.queries + n.adds + n.sinks + n.lists + n.queries_lists + n.comings +
                             2 * n.positions + n.spans) +
            sizeof(uint16_t) * n.turns;
 }
@@ -348,18 +345,13 @@ static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, 
     if (choose(plan, device, knobs, &choice, NULL)) {
         return 0;
     }
-    const int64_t group = plan->attention.heads / plan->attention.kv_heads;
-    const int64_t given = plan->schedule.split, chosen = split_for(plan, device, variant_of(&choice));
-    const int64_t most = weft_attention_asks(&plan->attention) & WEFT_HAS_BLOCKS ? group : WEFT_HOPPER_BACKWARD_SPLITS;
-    int64_t before = 0, after = 0; /* divisors of the group, or multiples of it, next to it */
-    for (int64_t i = 1; i <= most && !given && !after; i++) {
-        const int whole = group % i == 0 || i % group == 0;
-        before = whole && i < chosen ? i : before;
-        after = whole && i > chosen ? i : 0;
-    }
-    const int64_t splits[] = {chosen, before, after};
-    for (int i = 0; i < 3 && count < capacity; i++) {
-        if (splits[i] > 0) {
+    const weft_hopper_backward_variant *v = variant_of(&choice);
+    const int is_open = plan->schedule.split == 0;
+    const int64_t chosen = split_for(plan, device, v), splits[] = {chosen, chosen - 1, chosen + 1, 2 * chosen};
+    for (int i = 0; i < (!is_open ? 1 : chosen > 1 ? 4 : 3) && count < capacity; i++) {
+        weft_plan with = *plan;
+        with.schedule.split = splits[i];
+        if (splits[i] > 0 && choose(&with, device, knobs, &choice, NULL) == WEFT_OK) {
             list[count] = plan->schedule;
             list[count].tile_m = choice.tile_m;
             list[count].tile_n = choice.tile_n;
@@ -443,8 +435,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->v_strides = p->v_strides;
     const weft_backward_rooms rooms = rooms_of(plan, v);
     to->sums = data->workspace;
-    to->parts = to->sums + rooms.sums;
-    to->log2_sums = to->parts + rooms.parts;
+    to->log2_sums = to->sums + rooms.sums;
     to->deltas = to->log2_sums + rooms.queries;
     to->adds = (void *)(to->deltas + rooms.queries);
     to->scores.sink_parts = (void *)(to->adds + rooms.adds);
@@ -458,6 +449,9 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->kv_heads = (int32_t)p->kv_heads;
     to->blocks = (int32_t)weft_ceil_divide(p->seq, v->queries);
     to->splits = (int32_t)splits_of(plan);
+    if (to->splits > 1) {
+        to->joining = weft_hopper_backward_join(v, to->splits);
+    }
     to->group = (int32_t)group_of(plan);
     to->line_parts = (int32_t)weft_larger(plan->walk.reach.parts, 1);
     to->seq = (int32_t)p->seq;

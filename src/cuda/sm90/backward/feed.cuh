@@ -12,7 +12,7 @@ static __device__ __forceinline__ backward_job backward_job_of(const weft_hopper
     const int number = (int)visit.tile.block, part = (int)visit.tile.head;
     return {1,
             (int)visit.tile.batch,
-            part,
+            part / p.splits,
             part / p.line_parts * p.group,
             number,
             number * S::keys,
@@ -43,7 +43,7 @@ static __device__ __forceinline__ backward_general_job backward_general_job_of(c
     if constexpr (S::pairs) {
         if (p.lists.main) {
             const weft_walk &walk = p.walk;
-            const int64_t line = job.batch * walk.order.grid.rows + job.head;
+            const int64_t line = weft_walk_line(&walk, job.batch, visit.tile.row);
             job.first = S::wide ? job.first - job.wrap : walk.comings[line * walk.cols + job.number].first;
             job.steps = 0;
             for (int member = 0; member < p.group; member++) {
@@ -54,13 +54,14 @@ static __device__ __forceinline__ backward_general_job backward_general_job_of(c
     return job;
 }
 
-/* The worker's next tile. The worker is in shared memory, to leave the thread's few registers alone. */
+/* The worker's next tile, or the CTA's part of it. The worker is in shared memory, to leave the thread's few registers
+ * alone. */
 template <class S>
 static __device__ __forceinline__ backward_job_of_form<S> backward_next_job(const weft_hopper_backward_params &p,
                                                                             backward_desk<S> &desk) {
     weft_worker worker = desk.worker;
     weft_visit visit = {};
-    const weft_deal deal = {p.walk.workers, -1, S::general ? WEFT_REACH_BAND : WEFT_REACH_ANY, 1};
+    const weft_deal deal = {p.walk.workers, -1, S::general ? WEFT_REACH_BAND : WEFT_REACH_ANY, 1, (int32_t)cluster_rank()};
     int more = weft_worker_next_dealt(&p.walk, &worker, deal, &visit);
     if constexpr (S::general) {
         while (more && visit.cut.rows.begin >= visit.cut.rows.end) { /* of a packed batch: without keys */
@@ -165,7 +166,7 @@ template <class S>
 static __device__ __forceinline__ void backward_produce(const weft_hopper_backward_params &p, backward_desk<S> &desk,
                                                         uint32_t base) {
     const int64_t number =
-        p.side_of_sm ? weft_worker_by_side(&p.walk, p.side_of_sm[sm_index()], p.counter) : (int64_t)blockIdx.x;
+        p.side_of_sm ? weft_worker_by_side(&p.walk, p.side_of_sm[sm_index()], p.counter) : (int64_t)cluster_index();
     desk.worker = weft_worker_start_at(&p.walk, number, p.counter);
     std::conditional_t<S::wide, backward_wide_rings<S>, backward_rings<S>> rings = {p, desk, base};
     for (uint32_t tiles = 0;; tiles++) {
@@ -188,9 +189,8 @@ static __device__ __forceinline__ void backward_produce(const weft_hopper_backwa
             return;
         }
         mbarrier_expect(kv_full, S::kv_bytes + S::v_bytes);
-        const int head = job.head / p.splits;
-        backward_load<S::boxes>(base + S::k_at, S::kv_box, p.k, kv_full, job.key, head, job.batch);
-        backward_load<S::boxes_v>(base + S::v_at, S::kv_box, p.v, kv_full, job.key, head, job.batch);
+        backward_load<S::boxes>(base + S::k_at, S::kv_box, p.k, kv_full, job.key, job.head, job.batch);
+        backward_load<S::boxes_v>(base + S::v_at, S::kv_box, p.v, kv_full, job.key, job.head, job.batch);
         if (backward_is_listed<S>(p)) {
             for (backward_listed_course at(p, job); at.left > 0; at.next()) {
                 rings.feed(job, at);

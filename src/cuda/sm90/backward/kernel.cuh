@@ -37,19 +37,24 @@ static __device__ __forceinline__ void backward_consume(const weft_hopper_backwa
                 dk[i] = dv[i] = 0;
             }
         }
-        __syncwarp();
-        consumer.release(desk.kv_empty); /* nothing of the tile is read any more */
-        if (p.splits > 1) {
-            float *to = p.parts + backward_part<S>(p, job.batch, job.head, next.number); /* told until the next one ends */
-            backward_store_part<S>(group * 64, dv, to);
-            backward_store_part<S>(group * 64, dk, to + S::keys * S::depth_v);
-            continue;
-        }
         const weft_strides &ks = p.k_strides, &vs = p.v_strides;
         char *grad_k = (char *)p.grad_k + 2 * (job.batch * ks.batch + job.head * ks.head + job.key * ks.seq);
         char *grad_v = (char *)p.grad_v + 2 * (job.batch * vs.batch + job.head * vs.head + job.key * vs.seq);
+        const float kept = S::full ? p.full.kept : 1.0f;
+        if (p.splits > 1) {
+            backward_join<S> join(p, desk, base, group, tiles);
+            const backward_joined of_dv = {grad_v, 2 * vs.seq, job.rows, p.head_dim_v, kept};
+            const backward_joined of_dk = {grad_k, 2 * ks.seq, job.rows, p.head_dim, p.scale};
+            backward_join_narrow<S>(join, dv, dk, of_dv, of_dk);
+            fence_shared_for_async(); /* numbers were where copies go next */
+            __syncwarp();
+            consumer.release(desk.kv_empty);
+            continue;
+        }
+        __syncwarp();
+        consumer.release(desk.kv_empty); /* nothing of the tile is read any more */
         const uint32_t place = consumer.free_place();
-        backward_store<S>(job.rows, p.head_dim_v, group * 64, dv, S::full ? p.full.kept : 1.0f, place, grad_v, 2 * vs.seq);
+        backward_store<S>(job.rows, p.head_dim_v, group * 64, dv, kept, place, grad_v, 2 * vs.seq);
         backward_store<S>(job.rows, p.head_dim, group * 64, dk, p.scale, place, grad_k, 2 * ks.seq);
     }
 }
@@ -61,9 +66,14 @@ template <class S> static __device__ __forceinline__ void backward_main(const we
     static_assert(sizeof desk <= WEFT_HOPPER_BACKWARD_DESK, "see there");
     const uint32_t group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0); /* the producer's is 0 */
     if (threadIdx.x == 0) {
-        desk.begin();
+        desk.begin(p.splits);
     }
     __syncthreads();
+    if (p.splits > 1) { /* nobody tells a CTA anything before it is there */
+        cluster_meet(false);
+    }
+    grid_wait(); /* for `begin` */
+    grid_let_next();
     if (group == 0) {
         registers_lower<S::producer_registers>();
         const uint32_t warp = threadIdx.x / 32;

@@ -1,6 +1,6 @@
 /* The Hopper backward: its parameters and variants, in plain C for the host and in CUDA for the kernels.
  *
- * A run is three launches, and up to three more, one after the other:
+ * A run is three launches, and up to two more, one after the other:
  *   list     under a block mask: the lists of its tiles
  *   deal     narrow, where the host does not know how long tiles are: their timetable
  *   begin    for each query the logarithm of its sum and its delta, dO times O; for each block of queries the turns of the
@@ -9,9 +9,8 @@
  *            narrow, 128 keys, for head dims up to 128 (sweep.cuh), also sums of dQ in fp32
  *            wide, 64 keys, up to 256 (wide.cuh), not: there are no turns then
  *   end      narrow, sums of dQ become dQ; wide, dQ from the start (dq.cuh)
- *   join     where tiles are split: adds dK and dV of the parts, one part after the other
- * The heads that share keys, and the blocks of queries of each, may be split into parts (weft_schedule.split): each part
- * has tiles of its own, so that a problem with few tiles has enough of them for all SMs. The general form also takes every
+ * The heads that share keys, and the blocks of queries of each, may be split into parts (weft_schedule.split), one for each
+ * CTA of a cluster, so that a problem with few tiles has work for all SMs: see join.cuh. The general form also takes every
  * band over sequences: windows, chunks, prefixes, padding, used lengths, packed batches; tree masks and block masks, whose
  * lists are transposed; and softcap, ALiBi slopes and sinks, whose gradient begins in `begin` and ends in `end`. The full
  * form takes all that but tree masks and block masks, and also a dense bias and dropout.
@@ -85,6 +84,14 @@ enum {
     WEFT_HOPPER_BACKWARD_DEALT_SORTED = 1 << 13 /* positions that are sorted at a time */
 };
 
+/* Where tiles are split: who adds which of the eight slices of a tile's rows, see join.cuh. */
+typedef struct weft_hopper_backward_joining {
+    uint64_t firsts; /* four bits for each CTA of a cluster, and as many more behind them: the first of its slices */
+    uint32_t owners; /* and for each slice: the CTA that has it */
+    int32_t each;    /* slices of a CTA, at most */
+    int32_t rounds;  /* in which they are sent: 2, or 4 with half as many columns each */
+} weft_hopper_backward_joining;
+
 /* What it takes a tile to begin and to end, in steps; and steps from where a tile is to where its neighbour is, which began
  * at the same time: with places for two dQ they hardly wait for each other. */
 enum { WEFT_HOPPER_BACKWARD_BESIDE = 2, WEFT_HOPPER_BACKWARD_APART = 3 };
@@ -101,8 +108,9 @@ enum { WEFT_HOPPER_BACKWARD_DEAL_BYTES = 4 * WEFT_HOPPER_BACKWARD_DEALT + 8 * WE
 enum { WEFT_HOPPER_BACKWARD_NO_BITS = -1, WEFT_HOPPER_BACKWARD_NOT_LISTED = -2 };
 
 /* Passed by value to all of them. Launch `begin` and `end` with a CTA for each block of queries of each head, `main` as the
- * walk says: a CTA for each position under grid dispatch, else walk.workers, all of which run at once where tiles wait for
- * others that begin with them. `list` and `join` take any number of CTAs, `deal` one. */
+ * walk says: a CTA (where tiles are split, a cluster of as many as there are parts) for each position under grid dispatch,
+ * else walk.workers, all of which run at once where tiles wait for others that begin with them. `list` takes any number of
+ * CTAs, `deal` one. */
 typedef struct weft_hopper_backward_params {
     weft_tensor_map q, grad_o; /* (head_dim, seq, heads, batch), in boxes of 64 columns x a step's queries, swizzled */
     weft_tensor_map k, v;      /* the same with kv_seq and kv_heads, in boxes of a tile's keys; v, grad_o: head_dim_v */
@@ -116,8 +124,6 @@ typedef struct weft_hopper_backward_params {
                                   of base 2 but natural ones, as its scores are: no finite bias overflows them */
     uint32_t *adds;            /* of each block: adds so far */
     uint16_t *turns;           /* of each tile of each head: its turn at each block that it reaches */
-    float *parts;              /* where tiles are split: dV and dK of each part, as the threads of `main` hold them; one
-                                  tile after the other, of the parts of a head, of heads of keys and of batches */
     int32_t heads, kv_heads, blocks;
     int32_t group;      /* heads of queries of a part: those that a tile goes through */
     int32_t splits;     /* parts of each tile, 1: it is not split */
@@ -133,6 +139,7 @@ typedef struct weft_hopper_backward_params {
     weft_hopper_backward_full full;
     weft_hopper_backward_lists lists;
     weft_hopper_backward_dealing dealing;
+    weft_hopper_backward_joining joining;
 } weft_hopper_backward_params;
 
 /* What a variant takes. */
@@ -144,8 +151,8 @@ typedef enum weft_hopper_backward_form {
 
 /* What is compiled: a row of variants.def. */
 typedef struct weft_hopper_backward_variant {
-    const char *module;                    /* the image */
-    const char *begin, *main, *end, *join; /* the entry points */
+    const char *module;             /* the image */
+    const char *begin, *main, *end; /* the entry points */
     weft_dtype dtype;
     int32_t depth, depth_v; /* head dims up to these: of Q and K, and of V */
     int32_t keys, queries;  /* of a tile, and of a step */
@@ -154,14 +161,8 @@ typedef struct weft_hopper_backward_variant {
     uint32_t dq_bytes;      /* wide: likewise, of `end` */
 } weft_hopper_backward_variant;
 
-/* Numbers of dK and dV that a CTA of `join` adds at a time. */
-enum { WEFT_HOPPER_BACKWARD_JOINED = 128 * 32 };
-
-/* Parts of a tile, at most. */
-enum { WEFT_HOPPER_BACKWARD_SPLITS = 256 };
-
-/* Tiles of all parts, at most, where tiles are split. */
-enum { WEFT_HOPPER_BACKWARD_SPLIT_TILES = 1 << 24 };
+/* Parts of a tile, at most: CTAs of a cluster, and slices of a tile that they add. */
+enum { WEFT_HOPPER_BACKWARD_SPLITS = 8 };
 
 /* Keys of a tile: this many, or half of them where it is wide. */
 enum { WEFT_HOPPER_BACKWARD_NARROW_KEYS = 128, WEFT_HOPPER_BACKWARD_WIDE_KEYS = 64 };
@@ -201,9 +202,8 @@ enum { WEFT_HOPPER_BACKWARD_DESK = 1024 };
 
 #define WEFT_HOPPER_BACKWARD_VARIANT(symbol, module, DTYPE, depth, depth_v, keys, queries, form)                           \
     {                                                                                                                      \
-#module, #symbol "_begin", #symbol "_main", #symbol "_end", #symbol "_join", WEFT_##DTYPE, depth, depth_v, keys,   \
-            queries, form, WEFT_HOPPER_BACKWARD_BYTES(depth, depth_v, keys, queries),                                      \
-            WEFT_HOPPER_BACKWARD_DQ_BYTES(depth, depth_v)                                                                  \
+#module, #symbol "_begin", #symbol "_main", #symbol "_end", WEFT_##DTYPE, depth, depth_v, keys, queries, form,     \
+            WEFT_HOPPER_BACKWARD_BYTES(depth, depth_v, keys, queries), WEFT_HOPPER_BACKWARD_DQ_BYTES(depth, depth_v)       \
     }
 
 #endif

@@ -117,7 +117,7 @@ static __device__ __forceinline__ int64_t backward_line(const weft_hopper_backwa
             row += (int)weft_walk_row(&p.walk, p.blocks - first, at.block - first);
         }
     }
-    return at.batch * p.walk.order.grid.rows + row;
+    return weft_walk_line(&p.walk, at.batch, row);
 }
 
 /* Pairs: when a tile comes by the block of this CTA, under a block mask; the largest number: it does not. */
@@ -137,7 +137,7 @@ static __device__ __forceinline__ int32_t backward_coming_listed(const weft_hopp
     if (low == count || list[2 + 2 * low] != at.block) {
         return INT32_MAX;
     }
-    const int64_t line = at.batch * p.walk.order.grid.rows + at.head / p.group;
+    const int64_t line = weft_walk_line(&p.walk, at.batch, at.head / p.group);
     const weft_coming coming = p.walk.comings[line * p.walk.cols + tile];
     int32_t time = coming.at;
     if (coming.direction > 0) { /* else it was not dealt, and comes by all at the same time */
@@ -217,6 +217,7 @@ static __device__ __forceinline__ float backward_keep(const weft_hopper_backward
 
 template <class S> static __device__ __forceinline__ void backward_begin(const weft_hopper_backward_params &p) {
     const backward_place at(p);
+    grid_let_next();
     float sink_part = 0;                                                         /* general */
     constexpr int lanes = S::depth_v > 128 ? 32 : S::depth_v / 8;                /* of a row */
     constexpr int rows = WEFT_HOPPER_BACKWARD_QUERY_THREADS / lanes;             /* at a time */
@@ -279,6 +280,7 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
  * columns of every eight; four lanes exchange theirs, so that each stores eight at a time. */
 template <class S> static __device__ __forceinline__ void backward_end(const weft_hopper_backward_params &p) {
     const backward_place at(p);
+    grid_wait();
     if constexpr (S::general) {
         if (p.scores.grad_sinks && at.block == 0 && at.batch == 0) {
             backward_sink(p, at.head, (int)gridDim.x / (p.heads * p.blocks));

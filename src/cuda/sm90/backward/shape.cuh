@@ -85,7 +85,7 @@ using backward_shape_of =
 /* A tile of keys and its steps. Blocks of queries are visited for one head of the group after the other. */
 struct backward_job {
     int32_t more;                  /* 0: there is none, and no further one */
-    int32_t batch, head;           /* the part of a head of keys: number head % splits of head / splits */
+    int32_t batch, head;           /* of keys */
     int32_t first_head;            /* of queries */
     int32_t number, key;           /* the tile's, and its first key */
     int32_t steps;                 /* blocks of queries, for each head, perhaps none; under a block mask: for all heads */
@@ -190,14 +190,17 @@ template <class S> struct backward_desk {
     uint64_t kv_full, kv_empty;
     uint64_t job_seen; /* by watchers, where there are some */
     uint64_t full[S::stages], empty[S::stages];
+    uint64_t parts_full, parts_empty; /* where tiles are split: see join.cuh */
     std::conditional_t<S::wide, backward_wide_links<S>, backward_links<S>> links;
     backward_step_of_form<S> steps[S::stages];
     backward_job_of_form<S> job[2]; /* of even tiles and of odd ones */
     weft_worker worker;             /* the producer's */
     std::conditional_t<S::general, backward_views<S>, backward_nothing> views;
 
-    /* Sets up the barriers. One thread. */
-    __device__ __forceinline__ void begin() {
+    /* Sets up the barriers. One thread. parts: CTAs that share a tile. */
+    __device__ __forceinline__ void begin(int parts) {
+        mbarrier_init(shared_address(&parts_full), 1);
+        mbarrier_init(shared_address(&parts_empty), 4 * S::groups * (uint32_t)parts);
         mbarrier_init(shared_address(&kv_full), 1);
         mbarrier_init(shared_address(&kv_empty), 4 * S::groups * MBARRIER_WARP);
         mbarrier_init(shared_address(&job_seen), S::watchers * MBARRIER_WARP + (S::watchers == 0));

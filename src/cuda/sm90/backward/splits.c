@@ -1,11 +1,11 @@
 /* How many parts tiles are split into: heads that share keys first, and then, where lengths are known, the blocks of
  * queries of each head.
  *
- * More parts are more tiles, and shorter ones: all SMs have work, and end together. But each tile of a part stores dK and
- * dV in fp32, and the last launch reads them again. And tiles of a head add to the same sums, in turn: the more of them are
- * at work at a time, the longer they wait. So the rule compares times, in steps of a tile: those of the worker that ends
- * last, if the longest tiles come first and each goes to whoever is free first; those of the block of queries that most
- * tiles add to; and what the parts cost. */
+ * More parts are shorter tiles: all SMs have work, and end together. But the CTAs of a cluster send each other what they
+ * have, and not every SM is in a cluster. And tiles of a head add to the same sums, in turn: the more of them are at work
+ * at a time, the longer they wait. So the rule compares times, in steps of a tile: those of the cluster that ends last, if
+ * the longest tiles come first and each goes to whoever is free first; and those of the block of queries that most tiles
+ * add to. */
 #include "cuda/sm90/backward/splits.h"
 
 #include <math.h>
@@ -14,9 +14,8 @@
 #include "problem/attention.h"
 #include "problem/problem.h"
 
-/* What a tile takes beside its steps, in steps, as in a timetable, and what the last launch takes beside its bytes; and
- * bytes that an SM stores or loads in a step's time: its share of what DRAM carries. */
-enum { BESIDE = 2, LAUNCH = 1, STEP_BYTES = 1 << 16 };
+/* What a tile takes beside its steps, in steps, as in a timetable; and what its parts take to meet. */
+enum { BESIDE = 2, MEETING = 2 };
 
 /* Steps from an add to a block to the next one at least, in tenths; under a mask tiles come by at less even times
  * (simulated: 1.2 without a mask, 1.5 to 1.7 under a causal one). */
@@ -32,7 +31,7 @@ enum { PLENTY = 8 };
  * and they wait for each other (measured: 8 heads 0.93 of 2 x 4 heads, two lines of 256 blocks 0.94 of four). */
 enum { MASKED_HEADS = 4, MASKED_BLOCKS = 4 };
 
-/* Parts, at most. */
+/* Parts, at most; and slices of a tile. */
 enum { MOST = WEFT_HOPPER_BACKWARD_SPLITS };
 
 /* Tiles of a kind are equally long. */
@@ -61,17 +60,15 @@ static int by_steps(const void *a, const void *b) {
 
 /* What times depend on beside the split. */
 typedef struct work {
-    kind *kinds;   /* owned, the longest first */
-    int64_t count; /* of them */
-    double adds;   /* steps that the adds to a block take, one after the other */
-    double part_steps;
-    int64_t workers;
-    double *free_at; /* owned: room for a time for each worker */
+    kind *kinds;     /* owned, the longest first */
+    int64_t count;   /* of them */
+    double adds;     /* steps that the adds to a block take, one after the other */
+    double *free_at; /* owned: room for a time for each cluster */
 } work;
 
 /* The tiles of a plan by their steps, and the adds to the block of queries that most of them reach: all batches are alike
  * where these matter. Returns 0 where there is no memory. */
-static int lay_out(work *w, const weft_plan *plan, const weft_hopper_backward_variant *v) {
+static int lay_out(work *w, const weft_plan *plan, const weft_hopper_backward_variant *v, int64_t workers) {
     weft_schedule s = plan->schedule;
     weft_tiling tiling = {.problem = &plan->problem, .schedule = &s, .heads_in_tile = 1};
     weft_walk walk = {.cluster_rows = 1, .cluster_cols = 1};
@@ -84,7 +81,7 @@ static int lay_out(work *w, const weft_plan *plan, const weft_hopper_backward_va
     const int64_t batches = vary ? tiles.batch : 1;
     w->count = batches * tiles.cols;
     w->kinds = malloc((size_t)w->count * sizeof *w->kinds);
-    w->free_at = malloc((size_t)w->workers * sizeof *w->free_at);
+    w->free_at = malloc((size_t)workers * sizeof *w->free_at);
     if (!w->kinds || !w->free_at) {
         return 0;
     }
@@ -119,24 +116,25 @@ static double give(double *free_at, int64_t workers, double work) {
     return end;
 }
 
-/* Steps of `main` and of the last launch. */
-static double time_of(const work *w, cut c) {
-    const double beside = BESIDE + (c.parts > 1 ? w->part_steps : 0), workers = (double)w->workers;
-    double last = w->adds, tiles = 0;
-    for (int64_t i = 0; i < w->workers; i++) {
+/* Steps of a run on so many clusters. */
+static double time_of(const work *w, cut c, int64_t clusters) {
+    const double beside = BESIDE + (c.parts > 1 ? MEETING : 0);
+    double last = w->adds;
+    for (int64_t i = 0; i < clusters; i++) {
         w->free_at[i] = 0;
     }
     for (int64_t i = 0; i < w->count; i++) {
-        const int64_t alike = w->kinds[i].tiles * (c.parts / c.lines);
-        for (int64_t part = 0; part < alike * c.lines; part++) { /* the longest of each tile first: see weft_part_begin() */
-            const int64_t steps = w->kinds[i].steps / c.lines + (part / alike < w->kinds[i].steps % c.lines);
-            last = fmax(last, give(w->free_at, w->workers, (double)(steps * c.heads) + beside));
+        const double steps = (double)(weft_ceil_divide(w->kinds[i].steps, c.lines) * c.heads); /* of the longest part */
+        for (int64_t tile = 0; tile < w->kinds[i].tiles; tile++) {
+            last = fmax(last, give(w->free_at, clusters, steps + beside));
         }
-        tiles += (double)(w->kinds[i].tiles * c.parts);
     }
-    /* The last launch reads them: a CTA some of a tile, of all its parts. */
-    const double some = (double)WEFT_HOPPER_BACKWARD_JOINED * sizeof(float) / STEP_BYTES;
-    return last + (c.parts > 1 ? LAUNCH + fmax(tiles * w->part_steps / workers, (double)c.parts * some) : 0);
+    return last;
+}
+
+/* Whether so many parts cut nothing but the heads that share keys. */
+static int cuts_heads(const weft_attention *p, int64_t splits) {
+    return p->heads / p->kv_heads % splits == 0;
 }
 
 /* The fewest parts that keep tiles together, if there are tiles for all workers. */
@@ -147,45 +145,73 @@ static int64_t fewest(const weft_attention *p, double tiles, int64_t workers, co
     if (p->mask == WEFT_MASK_NONE || v->keys == WEFT_HOPPER_BACKWARD_WIDE_KEYS || tiles < (double)workers) {
         return 1;
     }
-    for (int64_t i = 2; 2 * i <= group && i <= MOST && group / splits > MASKED_HEADS; i++) {
-        splits = group % i == 0 ? i : splits;
+    for (int64_t i = 2;
+         i <= MOST && (group / splits > MASKED_HEADS || blocks * (double)splits < MASKED_BLOCKS * (double)workers); i++) {
+        splits = cuts_heads(p, i) ? i : splits;
     }
-    for (int64_t i = splits + 1;
-         i <= weft_smaller(group, MOST) && blocks * (double)splits < MASKED_BLOCKS * (double)workers; i++) {
-        splits = group % i == 0 ? i : splits;
-    }
-    return tiles * (double)splits <= WEFT_HOPPER_BACKWARD_SPLIT_TILES ? splits : 1;
+    return splits;
+}
+
+/* Clusters of so many CTAs that run at a time. */
+static int64_t clusters_of(const weft_plan *plan, const weft_cuda_device *device, int64_t ctas) {
+    const weft_cuda_plan *c = plan->placed;
+    const int64_t given = plan->schedule.workers;
+    const int64_t clusters = given > 0                ? given / ctas
+                             : c && c->main->function ? weft_cuda_clusters(c, ctas)
+                                                      : device->multiprocessors / ctas;
+    return weft_between(clusters, 1, 1024);
 }
 
 int64_t weft_hopper_backward_splits(const weft_plan *plan, const weft_cuda_device *device,
                                     const weft_hopper_backward_variant *v) {
     const weft_attention *p = &plan->attention;
-    const int64_t group = p->heads / p->kv_heads;
-    const int64_t workers =
-        weft_between(plan->schedule.workers ? plan->schedule.workers : device->multiprocessors, 1, 1024);
-    const double lines = (double)p->batch * (double)p->kv_heads;
-    const double tiles = lines * (double)(p->kv_seq / v->keys + p->sequences + 1);
-    /* Where lengths are not known, tiles add as they come: parts of a line would wait for each other. Under a block mask a
-     * tile has a list of its steps, which is not cut. */
-    const int64_t most = weft_attention_lacks(p, ~(WEFT_HAS_LENGTHS | WEFT_HAS_BLOCKS)) ? weft_smaller(group, MOST) : MOST;
+    const int64_t workers = clusters_of(plan, device, 1);
+    const double tiles = (double)p->batch * (double)p->kv_heads * (double)(p->kv_seq / v->keys + p->sequences + 1);
+    /* Where lengths are not known, tiles may add as they come: parts of a line would wait for each other. Under a block
+     * mask a tile has a list of its steps, which is not cut. */
+    const int heads_alone = weft_attention_lacks(p, ~(WEFT_HAS_LENGTHS | WEFT_HAS_BLOCKS)) != NULL;
     int64_t best = fewest(p, tiles, workers, v);
-    if (best == most || tiles * (double)best >= PLENTY * (double)workers) {
+    if (tiles * (double)best >= PLENTY * (double)workers) {
         return best;
     }
-    work w = {.workers = workers, .part_steps = (double)v->keys * (v->depth + v->depth_v) * sizeof(float) / STEP_BYTES};
-    if (lay_out(&w, plan, v)) {
-        double least = 0.97 * time_of(&w, cut_of(p, best)); /* a gain that can be seen */
-        double tiles_before = tiles * (double)best;
-        for (int64_t splits = best + 1; splits <= most && tiles_before < PLENTY * (double)workers; splits++) {
-            if (group % splits == 0 || splits % group == 0) { /* heads first, then lines of each */
-                const double time = time_of(&w, cut_of(p, splits));
+    work w = {0};
+    if (lay_out(&w, plan, v, workers)) {
+        double least = 0.97 * time_of(&w, cut_of(p, best), clusters_of(plan, device, best)); /* a gain that can be seen */
+        for (int64_t splits = best + 1; splits <= weft_smaller(MOST, workers); splits++) {
+            if (weft_hopper_backward_rounds(v, splits) && (!heads_alone || cuts_heads(p, splits))) {
+                const double time = time_of(&w, cut_of(p, splits), clusters_of(plan, device, splits));
                 best = time < least ? splits : best;
                 least = time < least ? time : least;
-                tiles_before = tiles * (double)splits;
             }
         }
     }
     free(w.kinds);
     free(w.free_at);
     return best;
+}
+
+/* Slices of a tile's rows that a CTA adds, at most. */
+static int64_t slices_of(int64_t splits) {
+    return weft_ceil_divide(MOST, splits);
+}
+
+int32_t weft_hopper_backward_rounds(const weft_hopper_backward_variant *v, int64_t splits) {
+    /* A slice has 16 rows: narrow, of dV in half of the rounds and of dK in the others; wide, of one of them in all. */
+    const int64_t room = v->keys * (v->depth + v->depth_v) * 2, columns = v->depth * (v->keys / 64);
+    int32_t rounds = 2;
+    while (rounds <= 4 && splits * slices_of(splits) * 16 * (columns / rounds) * (int64_t)sizeof(float) > room) {
+        rounds *= 2;
+    }
+    return rounds <= 4 ? rounds : 0;
+}
+
+weft_hopper_backward_joining weft_hopper_backward_join(const weft_hopper_backward_variant *v, int64_t splits) {
+    weft_hopper_backward_joining join = {0, 0, (int32_t)slices_of(splits), weft_hopper_backward_rounds(v, splits)};
+    for (int64_t i = 0; i <= splits; i++) {
+        join.firsts |= (uint64_t)weft_ceil_divide(i * MOST, splits) << 4 * i;
+    }
+    for (int64_t i = 0; i < MOST; i++) {
+        join.owners |= (uint32_t)(i * splits / MOST) << 4 * i;
+    }
+    return join;
 }

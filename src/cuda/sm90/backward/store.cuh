@@ -1,5 +1,5 @@
 /* dK or dV of a tile, from the registers of a warpgroup to memory: by way of shared memory that its warps alone have. Where
- * tiles are split, to the workspace as they are; then the last launch adds the parts. */
+ * tiles are split, see join.cuh. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_STORE_CUH
 #define WEFT_CUDA_SM90_BACKWARD_STORE_CUH
 
@@ -47,25 +47,6 @@ static __device__ __forceinline__ void backward_store(int rows, int columns, uin
             }
         }
         __syncwarp();
-    }
-}
-
-/* Where tiles are split: dV and dK of a part in the workspace, a tile of the walk after the other. Of each, eight columns
- * of all keys after the other, as threads hold them: see wgmma.cuh. */
-template <class S>
-static __device__ __forceinline__ int64_t backward_part(const weft_hopper_backward_params &p, int batch, int head,
-                                                        int number) {
-    const int64_t line = batch * p.walk.order.grid.rows + head;
-    return (line * p.walk.cols + number) * (S::keys * (S::depth_v + S::depth));
-}
-
-/* dK or dV of the warpgroup's 64 keys from `first` on. to: the tile's, of all its keys. */
-template <class S, int COUNT>
-static __device__ __forceinline__ void backward_store_part(uint32_t first, const float (&sums)[COUNT], float *to) {
-    float4 *const at = (float4 *)(to + first * 8) + thread_index() % 128;
-#pragma unroll
-    for (int i = 0; i < COUNT / 4; i++) {
-        at[i * (S::keys * 2)] = float4{sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]};
     }
 }
 

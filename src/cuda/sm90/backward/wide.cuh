@@ -15,9 +15,9 @@
 
 #include "cuda/sm90/backward/clean.cuh"
 #include "cuda/sm90/backward/full.cuh"
+#include "cuda/sm90/backward/join.cuh"
 #include "cuda/sm90/backward/product.cuh"
 #include "cuda/sm90/backward/shape.cuh"
-#include "cuda/sm90/backward/store.cuh"
 #include "cuda/sm90/backward/weights.cuh"
 
 /* What a warpgroup has of a step beside its scores: sums or deltas of the thread's queries. */
@@ -304,7 +304,6 @@ static __device__ __forceinline__ void backward_consume_wide(const weft_hopper_b
                                                              uint32_t base) {
     using consumer_type = backward_wide_consumer<S, GROUP>;
     consumer_type consumer(p, desk, base);
-    const weft_strides &strides = GROUP == 0 ? p.v_strides : p.k_strides;
     for (uint32_t tiles = 0;; tiles++) {
         mbarrier_wait(shared_address(&desk.kv_full), tiles % 2);
         const backward_job_of_form<S> &next = desk.job[tiles % 2];
@@ -323,21 +322,24 @@ static __device__ __forceinline__ void backward_consume_wide(const weft_hopper_b
             }
             consumer.sweep(sums);
         }
-        fence_shared_for_async(); /* weights, and zeros, were stored where copies go next */
+        const weft_strides &ks = p.k_strides, &vs = p.v_strides;
+        const backward_joined dv = {(char *)p.grad_v + 2 * (job.batch * vs.batch + job.head * vs.head + job.key * vs.seq),
+                                    2 * vs.seq, job.rows, p.head_dim_v, S::full ? p.full.kept : 1.0f};
+        const backward_joined dk = {(char *)p.grad_k + 2 * (job.batch * ks.batch + job.head * ks.head + job.key * ks.seq),
+                                    2 * ks.seq, job.rows, p.head_dim, p.scale};
+        if (p.splits > 1) {
+            backward_join<S> join(p, desk, base, GROUP, tiles);
+            backward_join_wide<S>(join, sums, dv, dk);
+        }
+        fence_shared_for_async(); /* weights, zeros and parts were stored where copies go next */
         __syncwarp();
         consumer.release(desk.kv_empty); /* nothing of the tile is read any more */
-        if (p.splits > 1) {
-            float *to = p.parts + backward_part<S>(p, job.batch, job.head, next.number); /* told until the next one ends */
-            backward_store_part<S>(0, sums, to + (GROUP == 0 ? 0 : S::keys * S::depth_v));
-            continue;
+        if (p.splits == 1) {
+            const backward_joined &mine = GROUP == 0 ? dv : dk;
+            const int row = (int)thread_index() % 128 / 32 * 16 + (int)thread_index() % 32 / 4;
+            const bool has[2] = {row < mine.rows, row + 8 < mine.rows};
+            backward_store_rows<S>(has, mine.columns, sums, mine.factor, mine.to + row * mine.stride, mine.stride);
         }
-        char *to = (char *)(GROUP == 0 ? p.grad_v : p.grad_k) +
-                   2 * (job.batch * strides.batch + job.head * strides.head + job.key * strides.seq);
-        const int row = (int)thread_index() % 128 / 32 * 16 + (int)thread_index() % 32 / 4;
-        const bool has[2] = {row < job.rows, row + 8 < job.rows};
-        const float factor = GROUP != 0 ? p.scale : S::full ? p.full.kept : 1.0f;
-        backward_store_rows<S>(has, GROUP == 0 ? p.head_dim_v : p.head_dim, sums, factor, to + row * 2 * strides.seq,
-                               2 * strides.seq);
     }
 }
 

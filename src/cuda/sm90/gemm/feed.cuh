@@ -16,7 +16,7 @@ static __device__ __forceinline__ gemm_job gemm_next(const weft_gemm_params &p, 
     weft_visit visit;
     gemm_job job = {};
     worker.counter = p.counter; /* which need not be kept in registers */
-    const weft_deal deal = {0, WEFT_GEMM_LEAN(S::tile_m, S::tile_n) ? -1 : side, WEFT_REACH_PREFIX, 0};
+    const weft_deal deal = {0, WEFT_GEMM_LEAN(S::tile_m, S::tile_n) ? -1 : side, WEFT_REACH_PREFIX, 0, 0};
     if (weft_worker_next_dealt(&p.walk, &worker, deal, &visit)) {
         job.row = (int32_t)(p.swapped ? visit.tile.n : visit.tile.m);
         job.col = (int32_t)(p.swapped ? visit.tile.m : visit.tile.n);

@@ -18,7 +18,7 @@ static __device__ __forceinline__ void study_fetch_backward(const weft_study_bac
     const weft_study_params &f = p.forward;
     weft_worker worker = *at;
     weft_visit visit = {};
-    const weft_deal deal = {0, -1, S::keys ? WEFT_REACH_BAND : WEFT_REACH_BLOCKS, 0};
+    const weft_deal deal = {0, -1, S::keys ? WEFT_REACH_BAND : WEFT_REACH_BLOCKS, 0, 0};
     const int more = weft_worker_next_dealt(&f.walk, &worker, deal, &visit);
     *at = worker;
     job->more = more;
