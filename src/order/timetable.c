@@ -212,6 +212,16 @@ static void number(weft_timetable *table, const weft_walk *walk, int64_t group) 
     }
 }
 
+/* What workers begin with, under dynamic dispatch. */
+static void begin(weft_timetable *table, const weft_walk *walk, int64_t workers) {
+    weft_walk with = *walk;
+    with.comings = table->comings;
+    for (int64_t i = 0; i < workers * walk->cluster_rows; i++) {
+        weft_walk_visit_of(&with, i / walk->cluster_rows, 0, 0, walk->reach.kind, 1, i % walk->cluster_rows,
+                           &table->firsts[i]);
+    }
+}
+
 static weft_status make(weft_timetable *table, const weft_walk *walk, int64_t members, weft_message *message) {
     const int64_t count = walk->order.count, workers = weft_smaller(walk->workers, count), cols = walk->cols;
     const size_t lines = (size_t)weft_walk_line(walk, walk->order.grid.batch, 0);
@@ -232,9 +242,14 @@ static weft_status make(weft_timetable *table, const weft_walk *walk, int64_t me
     weft_status status = WEFT_NO_MEMORY;
     if (walk->dispatch == WEFT_DISPATCH_DYNAMIC) {
         table->next = malloc((size_t)count * sizeof *table->next);
+        table->firsts = calloc((size_t)(workers * walk->cluster_rows), sizeof *table->firsts);
     }
-    if (d.heap && d.last && d.tiles && d.latest && (table->next || walk->dispatch != WEFT_DISPATCH_DYNAMIC)) {
+    if (d.heap && d.last && d.tiles && d.latest &&
+        ((table->next && table->firsts) || walk->dispatch != WEFT_DISPATCH_DYNAMIC)) {
         status = deal(&d, table, message);
+        if (status == WEFT_OK && table->firsts) {
+            begin(table, walk, workers);
+        }
     } else {
         weft_fail(message, status, "no memory for a timetable of %lld positions", (long long)count);
     }
@@ -248,7 +263,7 @@ static weft_status make(weft_timetable *table, const weft_walk *walk, int64_t me
 
 weft_status weft_timetable_make(weft_timetable *table, const weft_walk *walk, int64_t members, weft_message *message) {
     const int64_t lines = weft_walk_line(walk, walk->order.grid.batch, 0);
-    *table = (weft_timetable){NULL, NULL, 0};
+    *table = (weft_timetable){NULL, NULL, NULL, 0};
     if (walk->cluster_cols > 1 || walk->order.count > WEFT_TIMETABLE_POSITIONS / walk->cluster_rows) {
         return weft_fail(message, WEFT_UNSUPPORTED,
                          "adds take no turns with clusters of several columns, nor with more than %d tiles",
@@ -268,5 +283,6 @@ weft_status weft_timetable_make(weft_timetable *table, const weft_walk *walk, in
 void weft_timetable_free(weft_timetable *table) {
     free(table->comings);
     free(table->next);
-    *table = (weft_timetable){NULL, NULL, 0};
+    free(table->firsts);
+    *table = (weft_timetable){NULL, NULL, NULL, 0};
 }

@@ -12,6 +12,7 @@ enum { WEFT_TIMETABLE_POSITIONS = 1 << 24 };
 typedef struct weft_timetable {
     weft_coming *comings; /* for each tile, and */
     uint32_t *next;       /* for each position, as weft_walk has them; null: positions go as they come */
+    weft_visit *firsts;   /* for each worker, and for each row of its cluster, likewise */
     int together;         /* 1: tiles wait for others that began with them or after them, so that all workers must run */
 } weft_timetable;
 

@@ -66,7 +66,6 @@ static void parameters(void **state) {
             draw_mask(&random, &p);
         }
         draw_features(&random, &p, bits, p.head_dim > 128 ? 64 : 128, &lengths);
-        s.split = p.block_rows > 0 && p.heads / p.kv_heads % weft_larger(s.split, 1) != 0 ? 1 : s.split; /* heads alone */
         p.head_dim_v = drawn[1];
         const int causal = p.mask == WEFT_MASK_CAUSAL || p.mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
         s.sweep = 1 + round % WEFT_SWEEPS;
@@ -75,6 +74,10 @@ static void parameters(void **state) {
         s.domains = random_between(&random, 0, 3);
         s.dispatch = 1 + round / 6 % WEFT_DISPATCHES;
         s.workers = random_between(&random, 0, 7);
+        s.split = s.workers > 0 ? weft_smaller(s.split, s.workers) : s.split;
+        const int heads_alone = p.block_rows > 0 && p.heads / p.kv_heads % weft_larger(s.split, 1) != 0;
+        const int as_they_come = s.dispatch == WEFT_DISPATCH_DYNAMIC && (bits & (WEFT_HAS_LENGTHS | WEFT_HAS_BLOCKS));
+        s.split = heads_alone || as_they_come ? 1 : s.split; /* others are refused */
         gradients x = gradients_new(&p, &lengths, random_between(&random, 0, 1) ? 8 : 0, 1, &random);
         gradients_run(&x, round % 5 ? &s : NULL, "hopper_backward", round % 2);
         gradients_free(&x);
@@ -124,7 +127,7 @@ static void splits(void **state) {
         {1, 8, 8, 256, 0, WEFT_MASK_NONE, 1, 0},     /* 16 short tiles: parts would cost more than they save */
         {1, 1, 1, 768, 0, WEFT_MASK_NONE, 2, 0},     /* six of twelve steps for twelve workers */
         {1, 1, 1, 1024, 0, WEFT_MASK_NONE, 1, 0},    /* eight of sixteen: two turns of half of it, and costs */
-        {1, 1, 1, 1536, 0, WEFT_MASK_CAUSAL, 1, 0},  /* their adds to a block take as long as they do */
+        {1, 1, 1, 1536, 0, WEFT_MASK_CAUSAL, 2, 0},  /* the longest of twelve are waited for no longer */
         {1, 1, 1, 8192, 0, WEFT_MASK_NONE, 4, 384},  /* three long ones: heads share no keys, so lines of queries */
         {1, 2, 1, 8192, 0, WEFT_MASK_NONE, 4, 384},  /* heads, and lines of each */
         {1, 4, 1, 8192, 0, WEFT_MASK_NONE, 4, 384},  /* heads are enough */
@@ -136,7 +139,7 @@ static void splits(void **state) {
         {2, 4, 2, 1024, 0, WEFT_MASK_CAUSAL, 1, 0},  /* or as many as there are, */
         {1, 4, 1, 1536, 0, WEFT_MASK_CAUSAL, 2, 0},  /* but for few blocks of queries */
         {1, 12, 2, 8192, 0, WEFT_MASK_NONE, 1, 0},   /* 128 tiles, plenty */
-        {1, 16, 1, 4096, 0, WEFT_MASK_NONE, 4, 0},   /* 32 tiles take 3 turns of 12 workers, 128 quarters 11 */
+        {1, 16, 1, 4096, 0, WEFT_MASK_NONE, 3, 0},   /* 32 tiles take 3 turns of 12 workers, in thirds 8 of 4 clusters */
         {3, 8, 2, 256, 0, WEFT_MASK_NONE, 1, 0},     /* as many tiles as workers */
         {1, 12, 1, 512, 0, WEFT_MASK_NONE, 3, 0},    /* four tiles for twelve workers */
         {6, 16, 1, 256, 0, WEFT_MASK_CAUSAL, 4, 0},  /* as many as workers, every other half as long */

@@ -91,6 +91,8 @@ typedef struct weft_walk {
     const weft_coming *comings; /**< of each tile, line by line of heads; or null */
     const uint32_t *next;       /**< dynamic dispatch: the position behind each one of the same worker, or as many as there
                                      are; worker w begins with position w. Null: as they come */
+    const struct weft_visit *firsts; /**< with `next`: what each CTA of each worker begins with, for kernels that have no
+                                          time to work that out when they start; or null */
 } weft_walk;
 
 /** One visit of a worker to a tile (with clusters: to the first tile of the cluster) for one range of its steps. */
@@ -170,6 +172,7 @@ WEFT_INLINE int weft_walk_init(weft_walk *walk, const weft_order *order, weft_gr
     walk->reach = reach;
     walk->next = 0;
     walk->comings = 0;
+    walk->firsts = 0;
     int fits =
         cluster_rows >= 1 && cluster_cols >= 1 && workers / cluster_rows >= cluster_cols &&
         (cluster_cols == 1 || (!reach.first_slice && !reach.sequences.packed)) &&

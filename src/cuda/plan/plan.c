@@ -225,13 +225,18 @@ static weft_status place_timetable(weft_plan *plan, weft_message *message) {
     }
     const int64_t tiles = weft_walk_line(walk, walk->order.grid.batch, 0) * walk->cols;
     const size_t comings = (size_t)tiles * sizeof *table.comings;
-    const size_t next = table.next ? (size_t)walk->order.count * sizeof *table.next : 0;
-    weft_cu_result result = c->driver->memory_new(&c->timetable, comings + next);
+    const int64_t workers = weft_smaller(walk->workers, walk->order.count);
+    const size_t next = table.next ? (size_t)weft_ceil_divide(walk->order.count, 4) * 16 : 0; /* in 16 bytes */
+    const size_t firsts = table.firsts ? (size_t)(workers * walk->cluster_rows) * sizeof *table.firsts : 0;
+    weft_cu_result result = c->driver->memory_new(&c->timetable, comings + next + firsts);
     if (result) {
         c->timetable = 0;
         status = weft_cuda_fail(c->driver, result, "no memory on the GPU for a plan's timetable", message);
     } else if ((result = weft_cuda_copy_in(c->driver, c->timetable, table.comings, comings)) ||
-               (next > 0 && (result = weft_cuda_copy_in(c->driver, c->timetable + comings, table.next, next)))) {
+               (next > 0 && (result = weft_cuda_copy_in(c->driver, c->timetable + comings, table.next,
+                                                        (size_t)walk->order.count * sizeof *table.next))) ||
+               (firsts > 0 &&
+                (result = weft_cuda_copy_in(c->driver, c->timetable + comings + next, table.firsts, firsts)))) {
         status = weft_cuda_fail(c->driver, result, "the plan's timetable cannot be copied", message);
     }
     c->together = table.together;
@@ -242,6 +247,7 @@ static weft_status place_timetable(weft_plan *plan, weft_message *message) {
         }
         c->passes[i].walk.comings = (const weft_coming *)(uintptr_t)c->timetable;
         c->passes[i].walk.next = next > 0 ? (const uint32_t *)(uintptr_t)(c->timetable + comings) : NULL;
+        c->passes[i].walk.firsts = firsts > 0 ? (const weft_visit *)(uintptr_t)(c->timetable + comings + next) : NULL;
     }
     return status;
 }

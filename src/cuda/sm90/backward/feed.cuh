@@ -75,6 +75,26 @@ static __device__ __forceinline__ backward_job_of_form<S> backward_next_job(cons
     }
 }
 
+/* Starts the worker, before the CTA's threads meet; with its first tile, where the plan says which that is. */
+template <class S>
+static __device__ __forceinline__ void backward_start(const weft_hopper_backward_params &p, backward_desk<S> &desk) {
+    const int64_t number =
+        p.side_of_sm ? weft_worker_by_side(&p.walk, p.side_of_sm[sm_index()], p.counter) : (int64_t)cluster_index();
+    desk.worker = weft_worker_start_at(&p.walk, number, p.counter);
+    desk.job[0].more = 0;
+    if (p.walk.firsts && number < weft_smaller(p.walk.workers, p.walk.order.count)) {
+        const weft_visit visit = p.walk.firsts[number * p.splits + cluster_rank()];
+        if constexpr (S::general) {
+            if (visit.cut.rows.begin < visit.cut.rows.end) { /* else of a packed batch: without keys */
+                desk.job[0] = backward_general_job_of<S>(p, visit);
+            }
+        } else {
+            desk.job[0] = backward_job_of<S>(p, visit);
+        }
+        desk.worker.visits = 1;
+    }
+}
+
 /* A step, as consumers are told of it. */
 template <class S, class COURSE>
 static __device__ __forceinline__ backward_step_of_form<S>
@@ -165,9 +185,6 @@ template <class S> struct backward_wide_rings {
 template <class S>
 static __device__ __forceinline__ void backward_produce(const weft_hopper_backward_params &p, backward_desk<S> &desk,
                                                         uint32_t base) {
-    const int64_t number =
-        p.side_of_sm ? weft_worker_by_side(&p.walk, p.side_of_sm[sm_index()], p.counter) : (int64_t)cluster_index();
-    desk.worker = weft_worker_start_at(&p.walk, number, p.counter);
     std::conditional_t<S::wide, backward_wide_rings<S>, backward_rings<S>> rings = {p, desk, base};
     for (uint32_t tiles = 0;; tiles++) {
         if constexpr (!S::wide) {
@@ -175,22 +192,26 @@ static __device__ __forceinline__ void backward_produce(const weft_hopper_backwa
                 mbarrier_wait(shared_address(&desk.links.job_done), (tiles - 1) % 2);
             }
         }
-        const backward_job_of_form<S> next = backward_next_job<S>(p, desk);
-        const bool more = next.more;
         const uint32_t kv_full = shared_address(&desk.kv_full);
-        mbarrier_wait(shared_address(&desk.kv_empty), tiles % 2 ^ 1);
-        if constexpr (S::watchers > 0) {
-            mbarrier_wait(shared_address(&desk.job_seen), tiles % 2 ^ 1);
+        if (tiles > 0 || !desk.job[0].more) { /* else backward_start() has found it */
+            const backward_job_of_form<S> next = backward_next_job<S>(p, desk);
+            mbarrier_wait(shared_address(&desk.kv_empty), tiles % 2 ^ 1);
+            if constexpr (S::watchers > 0) {
+                mbarrier_wait(shared_address(&desk.job_seen), tiles % 2 ^ 1);
+            }
+            desk.job[tiles % 2] = next;
         }
-        desk.job[tiles % 2] = next;
         const backward_job_of_form<S> &job = desk.job[tiles % 2];
-        if (!more) {
+        if (!job.more) {
             mbarrier_arrive(kv_full);
             return;
         }
         mbarrier_expect(kv_full, S::kv_bytes + S::v_bytes);
         backward_load<S::boxes>(base + S::k_at, S::kv_box, p.k, kv_full, job.key, job.head, job.batch);
         backward_load<S::boxes_v>(base + S::v_at, S::kv_box, p.v, kv_full, job.key, job.head, job.batch);
+        if (tiles == 0) {
+            grid_wait(); /* what follows needs what `begin` writes */
+        }
         if (backward_is_listed<S>(p)) {
             for (backward_listed_course at(p, job); at.left > 0; at.next()) {
                 rings.feed(job, at);
@@ -363,6 +384,7 @@ static __device__ __forceinline__ void backward_add(const weft_hopper_backward_p
     constexpr int every = 2;
     const int lane = (int)threadIdx.x % 32;
     uint32_t steps = 0; /* before the head at hand */
+    grid_wait();        /* for what `begin` writes */
     for (uint32_t tiles = 0;; tiles++) {
         const backward_job &job = desk.job[tiles % 2];
         backward_await_job(desk, tiles);

@@ -18,17 +18,26 @@ template <class S>
 static __device__ __forceinline__ void backward_consume(const weft_hopper_backward_params &p, backward_desk<S> &desk,
                                                         uint32_t base, uint32_t group) {
     backward_consumer<S> consumer(p, desk, base, group);
-    for (uint32_t tiles = 0;; tiles++) {
-        mbarrier_wait(shared_address(&desk.kv_full), tiles % 2);
-        const backward_job_of_form<S> &next = desk.job[tiles % 2];
-        if (!next.more) {
-            return;
-        }
-        const struct { int batch, head, key, rows; } job = {next.batch, next.head, next.key, backward_rows<S>(p, next)};
+    /* Before the first tile, a tile without rows is stored: the instructions for that come while K and V do. */
+    bool is_there = p.splits > 1;
+    for (uint32_t tiles = 0;; tiles += is_there, is_there = true) {
+        struct {
+            int batch, head, key, rows;
+        } job = {0, 0, 0, 0};
         float dk[S::depth / 2], dv[S::depth / 2];
-        if (next.steps > 0) {
+        int steps = 0;
+        if (is_there) {
+            mbarrier_wait(shared_address(&desk.kv_full), tiles % 2);
+            const backward_job_of_form<S> &next = desk.job[tiles % 2];
+            if (!next.more) {
+                return;
+            }
+            job = {next.batch, next.head, next.key, backward_rows<S>(p, next)};
+            steps = next.steps;
+        }
+        if (steps > 0) {
             if constexpr (S::general) {
-                backward_clean_keys<S>(next, base, group);
+                backward_clean_keys<S>(desk.job[tiles % 2], base, group);
             }
             consumer.sweep(dk, dv);
         } else {
@@ -52,7 +61,9 @@ static __device__ __forceinline__ void backward_consume(const weft_hopper_backwa
             continue;
         }
         __syncwarp();
-        consumer.release(desk.kv_empty); /* nothing of the tile is read any more */
+        if (is_there) {
+            consumer.release(desk.kv_empty); /* nothing of the tile is read any more */
+        }
         const uint32_t place = consumer.free_place();
         backward_store<S>(job.rows, p.head_dim_v, group * 64, dv, kept, place, grad_v, 2 * vs.seq);
         backward_store<S>(job.rows, p.head_dim, group * 64, dk, p.scale, place, grad_k, 2 * ks.seq);
@@ -66,13 +77,16 @@ template <class S> static __device__ __forceinline__ void backward_main(const we
     static_assert(sizeof desk <= WEFT_HOPPER_BACKWARD_DESK, "see there");
     const uint32_t group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0); /* the producer's is 0 */
     if (threadIdx.x == 0) {
+        backward_start<S>(p, desk);
+    } else if (threadIdx.x == 32) {
         desk.begin(p.splits);
+    } else if (threadIdx.x >= 64 && threadIdx.x < 68) { /* what copies are described by */
+        tma_prefetch_map(threadIdx.x == 64 ? &p.k : threadIdx.x == 65 ? &p.v : threadIdx.x == 66 ? &p.q : &p.grad_o);
     }
     __syncthreads();
     if (p.splits > 1) { /* nobody tells a CTA anything before it is there */
         cluster_meet(false);
     }
-    grid_wait(); /* for `begin` */
     grid_let_next();
     if (group == 0) {
         registers_lower<S::producer_registers>();

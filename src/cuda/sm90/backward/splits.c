@@ -4,8 +4,7 @@
  * More parts are shorter tiles: all SMs have work, and end together. But the CTAs of a cluster send each other what they
  * have, and not every SM is in a cluster. And tiles of a head add to the same sums, in turn: the more of them are at work
  * at a time, the longer they wait. So the rule compares times, in steps of a tile: those of the cluster that ends last, if
- * the longest tiles come first and each goes to whoever is free first; and those of the block of queries that most tiles
- * add to. */
+ * the longest tiles come first and each goes to whoever is free first. */
 #include "cuda/sm90/backward/splits.h"
 
 #include <math.h>
@@ -28,8 +27,8 @@ enum { LOOKED_AT = 1 << 12 };
 enum { PLENTY = 8 };
 
 /* Under a mask tiles that take turns drift apart: more than so many heads a tile, or fewer blocks of queries for each SM,
- * and they wait for each other (measured: 8 heads 0.93 of 2 x 4 heads, two lines of 256 blocks 0.94 of four). */
-enum { MASKED_HEADS = 4, MASKED_BLOCKS = 4 };
+ * and they wait for each other (measured: 8 heads 0.93 of 2 x 4 heads; 8 lines of 32 blocks, 2 x 4 heads 1.07 of 4 x 2). */
+enum { MASKED_HEADS = 4, MASKED_BLOCKS = 2 };
 
 /* Parts, at most; and slices of a tile. */
 enum { MOST = WEFT_HOPPER_BACKWARD_SPLITS };
@@ -60,9 +59,11 @@ static int by_steps(const void *a, const void *b) {
 
 /* What times depend on beside the split. */
 typedef struct work {
-    kind *kinds;     /* owned, the longest first */
-    int64_t count;   /* of them */
-    double adds;     /* steps that the adds to a block take, one after the other */
+    kind *kinds;    /* owned, the longest first */
+    int64_t count;  /* of them */
+    int64_t adders; /* tiles that add to a block, at most; and steps from one add to the next */
+    double add_steps;
+    double lines;    /* of heads of keys, of all batches */
     double *free_at; /* owned: room for a time for each cluster */
 } work;
 
@@ -97,7 +98,9 @@ static int lay_out(work *w, const weft_plan *plan, const weft_hopper_backward_va
     for (int64_t i = blocks - 1; in_turn && i >= 0; i -= every) { /* under a causal mask the last one */
         most = weft_larger(most, weft_turns_count(&walk, 0, i));
     }
-    w->adds = (double)most * (plan->attention.mask == WEFT_MASK_NONE ? ADD_TENTHS : MASKED_ADD_TENTHS) / 10;
+    w->adders = most;
+    w->add_steps = (plan->attention.mask == WEFT_MASK_NONE ? ADD_TENTHS : MASKED_ADD_TENTHS) / 10.0;
+    w->lines = (double)(tiles.batch * tiles.rows);
     return 1;
 }
 
@@ -116,10 +119,12 @@ static double give(double *free_at, int64_t workers, double work) {
     return end;
 }
 
-/* Steps of a run on so many clusters. */
+/* Steps of a run on so many clusters. Tiles that are at work at a time for the same heads add to the same blocks of
+ * queries: it takes as long as these adds at least. */
 static double time_of(const work *w, cut c, int64_t clusters) {
     const double beside = BESIDE + (c.parts > 1 ? MEETING : 0);
-    double last = w->adds;
+    const double adds = w->add_steps * fmin((double)w->adders, (double)clusters / w->lines);
+    double last = adds * (double)c.heads;
     for (int64_t i = 0; i < clusters; i++) {
         w->free_at[i] = 0;
     }
