@@ -567,7 +567,7 @@ WEFT_API weft_status weft_plan_enqueue(const weft_plan *plan, const void *data, 
  * for runs of this plan alone. The bits of results are the same either way.
  *
  * @param plan     the plan
- * @param data     the struct of the plan's operation, of which lengths and workspace are taken; all else
+ * @param data     the struct of the plan's operation, of which lengths, cache.new_starts and workspace are taken; all else
  *                 may be null
  * @param stream   as for weft_plan_enqueue()
  * @param message  null, or where to say what is wrong

@@ -175,9 +175,10 @@ def run(operation: Operation, given: Tuple[Any, ...], options: Any, schedule: sc
         if prepared is None:
             room, is_new = make_room(), False
         else:
-            names = [name for name in features.LENGTHS if name in beside]
+            names = [name for name in (*features.LENGTHS, "new_starts") if name in beside]
             where = (stream, capturing, *((name, beside[name].pointer) for name in names))
-            room, is_new = prepared.take(plan, [asked.arrays[name] for name in names], where, make_room)
+            held = {**asked.arrays, **asked.cache}
+            room, is_new = prepared.take(plan, [held[name] for name in names], where, make_room)
         pointers.append(maker.pointer(room))
         if operation is operations.ATTENTION:
             pointers.append(prepared is not None)

@@ -8,6 +8,7 @@
 
 typedef struct weft_sim_runs {
     weft_runs of;
+    int64_t cols; /* tiles of a sequence's queries */
     int32_t level;
     int32_t alike;   /* 1: sequences are, and whole runs are taken first */
     int64_t count;   /* of all runs; 0: a worker takes whole tiles */

@@ -96,6 +96,10 @@ static void check_alone(cache_trial *x, const char *kernel, const char *what) {
         data.o = (void *)(uintptr_t)(o.device + (uint64_t)(2 * begin * p->o_strides.seq));
         data.lse = (float *)(uintptr_t)lse.device;
         data.alibi = part_of(data.alibi, number, 4 * p->alibi_stride);
+        one.cache.append = keys_new(x, number); /* once more: they come to lie where they are */
+        one.cache.new_starts = data.cache.new_starts = NULL;
+        data.cache.k_new = part_of(data.cache.k_new, new_row(x, number, 0), 2 * p->cache.k_new_strides.seq);
+        data.cache.v_new = part_of(data.cache.v_new, new_row(x, number, 0), 2 * p->cache.v_new_strides.seq);
         data.cache.table = part_of(data.cache.table, number, 4 * p->cache.table_stride);
         data.cache.positions = part_of(data.cache.positions, number, 4);
         if (queries == 0) {

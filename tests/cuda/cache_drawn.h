@@ -148,6 +148,10 @@ static inline weft_attention draw_cache(uint64_t *random, weft_dtype dtype, int3
     p.scale = random_between(random, 0, 1) ? 0 : 0.3 * random_normal(random);
     p.scale = wide ? fabs(p.scale) : p.scale;
     draw_mask(random, &p);
+    if (few && bits & WEFT_HAS_APPEND && random_between(random, 0, 7)) { /* the decode kernel has no other masks then */
+        p.mask += p.mask == WEFT_MASK_CAUSAL || p.mask == WEFT_MASK_WINDOW;
+        p.offset = 0;
+    }
     if (bits & WEFT_HAS_CHUNK) {
         draw_chunk(random, &p);
     } else if (bits & WEFT_HAS_PREFIX) {
@@ -178,8 +182,9 @@ static inline weft_attention draw_cache(uint64_t *random, weft_dtype dtype, int3
         p.cache.table_stride = random_between(random, 0, 1) ? 0 : p.kv_seq / page + random_between(random, 0, 2);
         p.cache.pages = count_sequences(&p) * (p.kv_seq / page) + random_between(random, 0, 3);
     }
-    if (bits & WEFT_HAS_APPEND && !(few && packed)) {
-        p.cache.append = packed ? p.seq : random_between(random, 1, few ? weft_smaller(p.seq, p.kv_seq) : p.kv_seq);
+    if (bits & WEFT_HAS_APPEND) {
+        const int is_step = few && random_between(random, 0, 1); /* no more new keys than queries */
+        p.cache.append = packed ? p.seq : random_between(random, 1, is_step ? weft_smaller(p.seq, p.kv_seq) : p.kv_seq);
     }
     if (bits & WEFT_HAS_ROTARY) {
         p.cache.rotary_dim =

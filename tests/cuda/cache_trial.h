@@ -397,6 +397,7 @@ static inline void check_prepared(const cache_trial *x, const weft_plan *plan, w
     }
     DEMAND(bytes ? driver->memory_new(&workspace, bytes) || driver->copy_in(workspace, any, bytes) : 0);
     lengths.lengths = data.lengths;
+    lengths.cache.new_starts = data.cache.new_starts;
     lengths.workspace = data.workspace = (void *)(uintptr_t)workspace;
     data.prepared = 1;
     weft_plan_run(plan, &data, &message);

@@ -40,6 +40,7 @@ static inline weft_attention fake_decode_problem(const weft_decode_params *p, we
     problem.cache.pages = p->pages.pages;
     problem.cache.table_stride = p->pages.stride;
     problem.cache.append = all->append;
+    problem.cache.new_starts = all->new_starts;
     problem.cache.k_new_strides = p->k_new_strides;
     problem.cache.v_new_strides = p->v_new_strides;
     problem.cache.rotary_dim = p->rotary_dim;

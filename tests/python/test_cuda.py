@@ -243,3 +243,12 @@ def test_prepared(cupy, monkeypatch):
         for _ in range(2):
             assert np.array_equal(attention(prepared=shared), want)
     assert len(prepared) == 6
+    packed, new = array(0, 3, 4, 64), (array(3, 4, 2, 64), array(4, 4, 2, 64))
+    for starts in ((0, 1, 2, 3), (0, 0, 4, 4)):  # where new keys begin tells lengths, too
+        new_starts = ndarray(on_device((4,), np.int32))
+        new_starts.array[...] = starts
+        options = dict(block_table=table, kv_used=used, lengths=[1, 1, 1], q_most=1, append=new, new_starts=new_starts)
+        for _ in range(2):
+            both = [weft.attention(packed, k, v, prepared=x, **options).array for x in (shared, None)]
+            assert np.array_equal(*both)
+    assert len(prepared) == 8

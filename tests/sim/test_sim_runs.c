@@ -66,6 +66,106 @@ static void runs_have_every_step_once(void **state) {
     }
 }
 
+/* The steps of a tile that has any. */
+static weft_steps steps_of(const weft_plan *plan, weft_tile tile) {
+    weft_visit visit = {.tile = tile, .direction = 1};
+    visit.ranges = weft_reach_ranges(&plan->walk.reach, tile.col);
+    weft_visit_range(&plan->walk, &visit, 0);
+    return (weft_steps){.begin = visit.first, .end = visit.first + visit.steps};
+}
+
+/* Packed queries over pages: a sequence has as many tiles as the longest takes; each run of a tile follows the one before,
+ * and together they are the steps of the tile. Tiles without rows read what the sequence's last one with rows does. */
+static void runs_of_packed_queries(void **state) {
+    (void)state;
+    uint64_t seed = random_seed(2);
+    const weft_machine m = machine_named("gb10");
+    for (int i = 0; random_round(&seed, &i, 60); i++) {
+        subject s = decode_subject();
+        int32_t used[9], starts[10] = {0};
+        weft_attention *p = &s.attention;
+        int64_t most = 1;
+        p->sequences = random_between(&seed, 1, 9);
+        for (int64_t n = 0; n < p->sequences; n++) {
+            starts[n + 1] = starts[n] + (int32_t)random_between(&seed, n == 0 ? 3 : 0, 5);
+            most = weft_larger(most, starts[n + 1] - starts[n]);
+        }
+        p->cache.page = 16;
+        p->kv_seq = 16 * random_between(&seed, 16, 900);
+        for (int64_t n = 0; n < p->sequences; n++) {
+            used[n] = (int32_t)random_between(&seed, 0, p->kv_seq);
+        }
+        p->seq = starts[p->sequences];
+        p->lengths.q_starts = starts;
+        p->lengths.kv_used = used;
+        p->mask = random_between(&seed, 0, 1) ? WEFT_MASK_CAUSAL_BOTTOM_RIGHT : WEFT_MASK_NONE;
+        s.schedule.tile_m = random_between(&seed, 1, 3);
+        s.schedule.workers = random_between(&seed, 1, 300);
+        weft_plan *plan = plan_of(&s, &m);
+        weft_sim_runs runs = {.count = 0};
+        assert_int_equal(weft_sim_runs_make(&runs, plan, NULL), WEFT_OK);
+        const int64_t cols = (most + s.schedule.tile_m - 1) / s.schedule.tile_m, tiles = p->sequences * p->heads * cols;
+        assert_int_equal(runs.of.tiles, p->heads * cols);
+        int64_t *next = calloc((size_t)tiles, sizeof *next), *ends = calloc((size_t)tiles, sizeof *ends);
+        assert_true(next && ends);
+        for (int64_t place = 0; place < runs.count; place++) {
+            weft_visit visit;
+            const int64_t number = weft_sim_runs_visit(&runs, plan, place, &visit).number;
+            int64_t n = 0;
+            while (runs.before[n + 1] <= number) {
+                n++;
+            }
+            const int64_t of = (number - runs.before[n]) % runs.of.tiles, tile = n * runs.of.tiles + of, col = of % cols;
+            const weft_cut cut = weft_reach_cut(&plan->walk.reach, 0, visit.tile.col, 1);
+            const int64_t row = starts[n] + col * s.schedule.tile_m;
+            assert_in_range(visit.position, 0, plan->walk.order.count - 1);
+            if (row < starts[n + 1]) {
+                assert_int_equal(cut.rows.begin, row);
+            }
+            assert_int_equal(cut.sequence, n);
+            const weft_steps all = steps_of(plan, visit.tile);
+            ends[tile] = all.end;
+            if (visit.steps > 0) {
+                assert_int_equal(visit.first, next[tile] ? next[tile] : all.begin);
+                next[tile] = visit.first + visit.steps;
+            } else if (next[tile] == 0) {
+                next[tile] = all.begin;
+            }
+        }
+        for (int64_t tile = 0; tile < tiles; tile++) {
+            assert_int_equal(next[tile], ends[tile]);
+        }
+        weft_sim_runs_release(&runs);
+        weft_plan_destroy(plan);
+        free(next);
+        free(ends);
+    }
+}
+
+/* A packed batch of sequences of one query each is simulated like the batch. */
+static void packed_queries_are_like_batches(void **state) {
+    (void)state;
+    const int32_t starts[] = {0, 1, 2, 3, 4}, used[] = {8192, 100, 8192, 3000};
+    const weft_machine m = machine_named("h200");
+    const weft_profile profile = profile_named("decode");
+    weft_simulate_options o = WEFT_SIMULATE_INIT;
+    subject s = decode_subject();
+    o.profile = &profile;
+    s.attention.batch = 4;
+    s.attention.kv_seq = 8192;
+    s.attention.cache.page = 16;
+    s.attention.lengths.kv_used = used;
+    const weft_simulation batch = simulate(plan_of(&s, &m), &o, NULL);
+    s.attention.batch = 1;
+    s.attention.sequences = s.attention.seq = 4;
+    s.attention.lengths.q_starts = starts;
+    const weft_simulation packed = simulate(plan_of(&s, &m), &o, NULL);
+    assert_int_equal(packed.compulsory_misses, batch.compulsory_misses);
+    assert_int_equal(packed.total.misses, batch.total.misses);
+    assert_true(packed.total.dram_read_bytes == batch.total.dram_read_bytes);
+    assert_true(packed.seconds > 0.99 * batch.seconds && packed.seconds < 1.01 * batch.seconds);
+}
+
 /* One long sequence keeps all workers busy, and reads no more. */
 static void runs_share_a_sequence(void **state) {
     (void)state;
@@ -131,7 +231,7 @@ static void refusals(void **state) {
     s.attention.sequences = s.attention.seq = s.attention.kv_seq = 2;
     s.attention.lengths.q_starts = starts;
     s.schedule.tile_n = 0;
-    expect_refused(&s, "packed queries");
+    expect_refused(&s, "packed keys");
     subject g = {.kind = WEFT_GEMM, .gemm = WEFT_GEMM_INIT, .schedule = WEFT_SCHEDULE_INIT};
     g.gemm.m = g.gemm.n = g.gemm.k = 64;
     expect_refused(&g, "anything but a forward attention");
@@ -140,6 +240,8 @@ static void refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_have_every_step_once),
+        cmocka_unit_test(runs_of_packed_queries),
+        cmocka_unit_test(packed_queries_are_like_batches),
         cmocka_unit_test(runs_share_a_sequence),
         cmocka_unit_test(shares_are_written),
         cmocka_unit_test(refusals),

@@ -30,7 +30,7 @@ typedef struct weft_runs {
 } weft_runs;
 
 /** The leaves of a sequence that a query sees: begin .. end - 1; none: both 0. */
-WEFT_INLINE weft_rows weft_run_leaves(const weft_runs *runs, int64_t number) {
+WEFT_INLINE weft_rows weft_run_leaves_seen(const weft_runs *runs, int64_t number) {
     const weft_sequence s = weft_sequence_at(&runs->sequences, number);
     weft_rows leaves;
     leaves.begin = leaves.end = 0;
@@ -41,6 +41,24 @@ WEFT_INLINE weft_rows weft_run_leaves(const weft_runs *runs, int64_t number) {
         if (first.begin < last.end) {
             leaves.begin = (int64_t)((uint64_t)(first.begin - origin) / WEFT_LEAF);
             leaves.end = (int64_t)((uint64_t)(last.end - origin + WEFT_LEAF - 1) / WEFT_LEAF);
+        }
+    }
+    return leaves;
+}
+
+/** The leaves of a sequence: those that a query sees or that keys are appended to, and all between. Whoever reads a new key
+ * also stores it, so those that no query sees are in a run, too. */
+WEFT_INLINE weft_rows weft_run_leaves(const weft_runs *runs, int64_t number) {
+    weft_rows leaves = weft_run_leaves_seen(runs, number);
+    if (runs->sequences.append > 0) {
+        const int64_t origin = weft_sequence_origin(&runs->sequences, number);
+        const weft_rows added = weft_sequence_added(&runs->sequences, number);
+        if (added.begin < added.end) {
+            const int64_t begin = (int64_t)((uint64_t)(added.begin - origin) / WEFT_LEAF);
+            const int64_t end = (int64_t)((uint64_t)(added.end - origin + WEFT_LEAF - 1) / WEFT_LEAF);
+            const int sees = leaves.begin < leaves.end;
+            leaves.begin = sees ? weft_smaller(leaves.begin, begin) : begin;
+            leaves.end = sees ? weft_larger(leaves.end, end) : end;
         }
     }
     return leaves;

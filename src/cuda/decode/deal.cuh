@@ -38,8 +38,8 @@ template <decode_way WAY> static __device__ __forceinline__ bool decode_is_liste
 }
 
 /* ALONE: 0, or rows of a tile where a sequence stands alone: the level of its runs is its own, by weft_run_level_alone(),
- * and it has as many tiles as its queries take. */
-template <int ALONE, decode_way WAY = DECODE_ANY_WAY> struct decode_deal {
+ * and it has as many tiles as its queries take. APPENDS: runs have leaves that keys are appended to. */
+template <int ALONE, decode_way WAY = DECODE_ANY_WAY, bool APPENDS = false> struct decode_deal {
     int level;
     int base;       /* sequences base .. base + 31 are looked at */
     int before;     /* runs of those before them, in all tiles */
@@ -51,7 +51,7 @@ template <int ALONE, decode_way WAY = DECODE_ANY_WAY> struct decode_deal {
         const int number = base + (int)(threadIdx.x % 32);
         begin = end = own_tiles = 0;
         if (number < p.runs.sequences.count) {
-            const weft_rows leaves = weft_run_leaves(&p.runs, number);
+            const weft_rows leaves = APPENDS ? weft_run_leaves(&p.runs, number) : weft_run_leaves_seen(&p.runs, number);
             begin = (int)leaves.begin;
             end = (int)leaves.end;
             if (ALONE) {

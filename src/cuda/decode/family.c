@@ -54,16 +54,6 @@ static int is_fresh(const weft_attention *p) {
     return p->cache.append > 0 || p->cache.rotary_dim > 0;
 }
 
-/* Whether some query sees every key that is appended: who reads a key also stores it. A packed batch may append to
- * sequences without queries. */
-static int sees_new(const weft_attention *p) {
-    const weft_band band = weft_attention_band(p);
-    const int is_open = band.left == WEFT_BAND_OPEN && band.chunk == 0;
-    const int has_others = p->extras & (WEFT_Q_USED | WEFT_KV_PAD) || p->lengths.q_used || p->lengths.kv_pad;
-    return p->cache.append == 0 ||
-           (p->sequences == 0 && band.from_end && (is_open || p->cache.append <= p->seq) && !has_others);
-}
-
 static weft_status check(const weft_attention *p, const weft_schedule *s, const weft_cuda_knobs *knobs, weft_message *why) {
     const char *lacks = weft_attention_lacks(p, KNOWN);
     int64_t leaves;
@@ -76,8 +66,10 @@ static weft_status check(const weft_attention *p, const weft_schedule *s, const 
     if (weft_attention_most_queries(p) == 0) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has packed batches only with q_most");
     }
-    if (!sees_new(p)) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it appends no keys that no query may see");
+    /* The keys of a sequence that runs read are those that queries see, new ones, and all between: nothing, if the last
+     * query sees the last key. */
+    if (p->cache.append > 0 && !weft_attention_band(p).from_end) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it appends keys only under masks that end with the last key");
     }
     if (weft_decode_rows(p) > MOST_ROWS) {
         return weft_fail(why, WEFT_UNSUPPORTED,

@@ -145,18 +145,18 @@ template <class S> static __device__ __forceinline__ void decode_take(const floa
     }
 }
 
-/* Tells of keys of a block whose page there is none of, as far as a query sees them. */
+/* Tells of keys of a block whose page there is none of, as far as a query sees them or they are new. */
 template <class S>
 static __device__ __forceinline__ void decode_tell(const weft_decode_params &p, const decode_rows<S> &rows,
                                                    const decode_keys &keys, int key, uint32_t bad) {
 #pragma unroll 1
     for (int i = 0; i < WEFT_DECODE_BLOCK; i++) {
-        bool sees = false;
+        bool needs = S::fresh && key + i >= keys.fresh && key + i < keys.end;
 #pragma unroll
         for (int row = 0; row < 2 * S::sides; row++) {
-            sees |= key + i >= rows.begin[row] && key + i < rows.end[row];
+            needs |= key + i >= rows.begin[row] && key + i < rows.end[row];
         }
-        if (sees && bad >> i & 1) {
+        if (needs && bad >> i & 1) {
             weft_page_tell(&p.pages, keys.batch, keys.origin + key + i);
         }
     }
@@ -179,7 +179,7 @@ template <class S, decode_way WAY> static __device__ __forceinline__ void decode
         grid_wait();
         grid_let_next();
     }
-    decode_deal<S::alone, WAY> deal(p);
+    decode_deal<S::alone, WAY, S::fresh> deal(p);
     decode_run run;
     int turn = 0;
     if (listed) {

@@ -43,12 +43,18 @@ static __device__ __forceinline__ decode_keys decode_keys_of(const weft_decode_p
     keys.by_row = p.pages.page > 0 && (p.pages.page % WEFT_DECODE_BLOCK != 0 || keys.origin % WEFT_DECODE_BLOCK != 0);
     keys.whole = p.head_dim == S::depth && p.head_dim_v == S::depth;
     if (S::fresh && p.k_new) {
-        keys.fresh = max(min((int)weft_sequence_added(all, sequence).begin - keys.origin, keys.end), keys.begin);
-        const int64_t first = -keys.fresh;
+        const int32_t *starts = all->new_starts ? all->new_starts : all->lengths.q_starts;
+        keys.fresh = min((int)weft_sequence_added(all, sequence).begin - keys.origin, keys.end);
+        /* Packed, starts may be wrong: hold them to what there is. */
+        const int64_t row = starts ? weft_between(starts[sequence], 0, all->append - (keys.end - keys.fresh)) : 0;
+        const int64_t first = row - keys.fresh;
         keys.k_new = (const char *)p.k_new + 2 * (keys.batch * p.k_new_strides.batch + first * p.k_new_strides.seq +
                                                   kv_head * p.k_new_strides.head);
         keys.v_new = (const char *)p.v_new + 2 * (keys.batch * p.v_new_strides.batch + first * p.v_new_strides.seq +
                                                   kv_head * p.v_new_strides.head);
+    }
+    if (S::fresh) {
+        keys.begin = min(keys.begin, keys.fresh); /* a new key is stored even if it counts as padding */
     }
     if (S::fresh && p.rotary_dim && p.positions) {
         keys.position = p.positions[sequence] - keys.fresh;
