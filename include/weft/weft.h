@@ -434,7 +434,7 @@ typedef struct weft_schedule {
     int64_t cluster_m, cluster_n; /**< CTAs in a cluster, over rows x columns of the grid of tiles (attention: heads x query
                                        blocks), which they must divide; a GEMM's on a GPU may reach over the edge */
     int64_t split;                /**< on a GPU: CTAs of a cluster that share the steps of a tile, under grid dispatch;
-                                       attention backward: parts, 1 to 256, each with its own tiles: of the heads that
+                                       attention backward: parts, 1 to 8, one for each CTA of a cluster: of the heads that
                                        share keys as far as it divides them, and then of each head's queries */
     const uint32_t *order_table;  /**< WEFT_ORDER_CUSTOM: the caller's order, see weft_order_check(); a plan copies it */
     int64_t order_count;          /**< entries of order_table */

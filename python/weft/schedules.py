@@ -85,8 +85,8 @@ class Schedule(notebook.Shown):
     table    the order comes from a table built by the plan instead of being computed
     workers  workers to use; group, axis ("n" or "m") and domains are for the orders that take them
     cluster  CTAs in a cluster, over rows x columns of the grid of tiles
-    split    on a GPU: CTAs of a cluster that share out the steps of a tile; attention backward: parts, 1 to 256, each with
-             tiles of its own: of the heads that share keys as far as it divides them, and then of each head's queries
+    split    on a GPU: CTAs of a cluster that share out the steps of a tile; attention backward: 1 to 8
+             parts, one for each CTA: of the heads that share keys as far as it divides them, then of each head's queries
     """
 
     tile: Tuple[int, ...] = ()

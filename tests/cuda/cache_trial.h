@@ -297,7 +297,7 @@ static inline int is_there(const char *kernel) {
 #define WEFT_STUDY(symbol, ...)         #symbol,
 #define WEFT_STUDY_GENERAL(symbol, ...) #symbol,
 #include "cuda/study/variants.def"
-#define WEFT_DECODE(symbol, ...) #symbol "_main", #symbol "_append",
+#define WEFT_DECODE(symbol, ...) #symbol "_main", #symbol "_alike", #symbol "_append",
 #include "cuda/decode/variants.def"
 #define WEFT_MLA(symbol, ...) #symbol "_main",
 #include "cuda/sm90/mla/variants.def"

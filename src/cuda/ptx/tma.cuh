@@ -84,6 +84,13 @@ static __device__ __forceinline__ void tma_store_3d(const void *map, uint32_t fr
                  : "memory");
 }
 
+static __device__ __forceinline__ void tma_store_4d(const void *map, uint32_t from, int32_t x, int32_t y, int32_t z,
+                                                    int32_t w) {
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+                 "r"(from), "r"(x), "r"(y), "r"(z), "r"(w)
+                 : "memory");
+}
+
 static __device__ __forceinline__ void tma_store_5d(const void *map, uint32_t from, int32_t x, int32_t y, int32_t z,
                                                     int32_t w, int32_t v, uint64_t keep = WEFT_KEEP_NORMAL) {
     asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group.L2::cache_hint "

@@ -181,8 +181,8 @@ static __device__ __forceinline__ backward_dq_row backward_dq_row_at(const weft_
     }
     const int64_t line = ((int64_t)job.batch * p.heads + job.head) * p.blocks;
     const int64_t number = (line + query / 64) * 64 + backward_number_at(query % 64);
-    at.log2_sum = grid_load(p.log2_sums + number);
-    at.delta = grid_load(p.deltas + number);
+    at.log2_sum = S::general ? p.log2_sums[number] : grid_load(p.log2_sums + number);
+    at.delta = S::general ? p.deltas[number] : grid_load(p.deltas + number);
     if constexpr (S::general) {
         const weft_reach &reach = p.walk.reach;
         const weft_sequence sequence = weft_sequence_at(&reach.sequences, job.sequence);
@@ -628,12 +628,14 @@ template <class W> static __device__ __forceinline__ void backward_dq(const weft
         registers_lower<S::producer_registers>();
         if (threadIdx.x < 32 && elect_one()) {
             backward_dq_produce<S>(p, desk, base);
+            if constexpr (!S::general) {
+                grid_wait(); /* `main`, which it needs nothing of, may run beside it, but is over when this is */
+            }
         }
     } else {
         registers_raise<S::consumer_registers>();
         backward_dq_consume<S>(p, desk, base, group - 1);
     }
-    grid_wait(); /* `main`, which it needs nothing of, may run beside it, but is over when this is */
 }
 
 #endif

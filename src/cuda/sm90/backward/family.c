@@ -423,6 +423,13 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
         (status = make_map(plan, "v", data->v, &p->v_strides, dv, p->kv_seq, p->kv_heads, v->keys, &to->v, message))) {
         return status;
     }
+    if (v->form == WEFT_HOPPER_BACKWARD_PLAIN && !is_wide(v) &&
+        ((status =
+              make_map(plan, "grad_k", data->grad_k, &p->k_strides, d, p->kv_seq, p->kv_heads, 16, &to->to_k, message)) ||
+         (status =
+              make_map(plan, "grad_v", data->grad_v, &p->v_strides, dv, p->kv_seq, p->kv_heads, 16, &to->to_v, message)))) {
+        return status;
+    }
     to->o = data->o;
     to->grad_o_data = data->grad_o;
     to->lse = data->lse;

@@ -29,6 +29,9 @@ static __device__ __forceinline__ void backward_consume(const weft_hopper_backwa
         if (is_there) {
             mbarrier_wait(shared_address(&desk.kv_full), tiles % 2);
             const backward_job_of_form<S> &next = desk.job[tiles % 2];
+            if constexpr (!S::general) {
+                backward_await_late();
+            }
             if (!next.more) {
                 return;
             }
@@ -64,9 +67,17 @@ static __device__ __forceinline__ void backward_consume(const weft_hopper_backwa
         if (is_there) {
             consumer.release(desk.kv_empty); /* nothing of the tile is read any more */
         }
-        const uint32_t place = consumer.free_place();
-        backward_store<S>(job.rows, p.head_dim_v, group * 64, dv, kept, place, grad_v, 2 * vs.seq);
-        backward_store<S>(job.rows, p.head_dim, group * 64, dk, p.scale, place, grad_k, 2 * ks.seq);
+        const uint32_t place = consumer.free_place(consumer.steps);
+        if constexpr (S::general) {
+            backward_store<S>(job.rows, p.head_dim_v, group * 64, dv, kept, place, grad_v, 2 * vs.seq);
+            backward_store<S>(job.rows, p.head_dim, group * 64, dk, p.scale, place, grad_k, 2 * ks.seq);
+        } else {
+            const int key = is_there ? job.key : -1;
+            uint32_t boxes = 0;
+            consumer.free_place(consumer.steps + 1);
+            backward_store_late<S>(group * 64, dv, kept, base + S::ds_at, boxes, &p.to_v, key, job.head, job.batch);
+            backward_store_late<S>(group * 64, dk, p.scale, base + S::ds_at, boxes, &p.to_k, key, job.head, job.batch);
+        }
     }
 }
 

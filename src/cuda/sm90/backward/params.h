@@ -112,8 +112,9 @@ enum { WEFT_HOPPER_BACKWARD_NO_BITS = -1, WEFT_HOPPER_BACKWARD_NOT_LISTED = -2 }
  * else walk.workers, all of which run at once where tiles wait for others that begin with them. `list` takes any number of
  * CTAs, `deal` one. */
 typedef struct weft_hopper_backward_params {
-    weft_tensor_map q, grad_o; /* (head_dim, seq, heads, batch), in boxes of 64 columns x a step's queries, swizzled */
-    weft_tensor_map k, v;      /* the same with kv_seq and kv_heads, in boxes of a tile's keys; v, grad_o: head_dim_v */
+    weft_tensor_map q, grad_o;  /* (head_dim, seq, heads, batch), in boxes of 64 columns x a step's queries, swizzled */
+    weft_tensor_map k, v;       /* the same with kv_seq and kv_heads, in boxes of a tile's keys; v, grad_o: head_dim_v */
+    weft_tensor_map to_k, to_v; /* plain, narrow: dK and dV likewise, in boxes of 16 keys */
     const void *o, *grad_o_data;
     const float *lse; /* (batch, heads, seq) */
     void *grad_q, *grad_k, *grad_v;

@@ -16,6 +16,22 @@ static __device__ __forceinline__ int backward_rows(const weft_hopper_backward_p
     }
 }
 
+/* 64 columns of the warp's 16 rows to shared memory, rounded. */
+template <class S, int COUNT>
+static __device__ __forceinline__ void backward_put_box(uint32_t place, uint32_t row, uint32_t lane, int box,
+                                                        const float (&sums)[COUNT], float factor) {
+#pragma unroll
+    for (int j = 0; j < 8; j += 2) {
+        uint32_t words[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int at = 32 * box + 4 * j + 2 * i;
+            words[i] = pack_halves<S::bf16>(sums[at] * factor, sums[at + 1] * factor);
+        }
+        stmatrix_x4(place + row * 128 + (((uint32_t)j + lane / 16) ^ row % 8) * 16, words);
+    }
+}
+
 /* The first `rows` rows of a tile, if it has so many, of which the warpgroup has 64 from `first` on; of each, `columns`.
  * place: rows of 128 bytes for the tile, of which the warpgroup's are overwritten, with 64 columns at a time; to: the
  * tile's first row. */
@@ -26,16 +42,7 @@ static __device__ __forceinline__ void backward_store(int rows, int columns, uin
     const uint32_t row = warp + lane % 16;
 #pragma unroll
     for (int box = 0; box < COUNT / 32; box++) {
-#pragma unroll
-        for (int j = 0; j < 8; j += 2) {
-            uint32_t words[4];
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const int at = 32 * box + 4 * j + 2 * i;
-                words[i] = pack_halves<S::bf16>(sums[at] * factor, sums[at + 1] * factor);
-            }
-            stmatrix_x4(place + row * 128 + (((uint32_t)j + lane / 16) ^ row % 8) * 16, words);
-        }
+        backward_put_box<S>(place, row, lane, box, sums, factor);
         __syncwarp();
 #pragma unroll
         for (int i = 0; i < 4; i++) { /* 16 rows of 8 pieces */
@@ -48,6 +55,44 @@ static __device__ __forceinline__ void backward_store(int rows, int columns, uin
         }
         __syncwarp();
     }
+}
+
+/* Plain: the same by the copy engine, which is at it while the consumers begin with the next tile. It takes the place of
+ * both blocks of dS, by turns: `boxes` counts. No row behind the last key is stored. key: the tile's first, or below 0:
+ * nothing is stored. */
+template <class S, int COUNT>
+static __device__ __forceinline__ void backward_store_late(uint32_t first, const float (&sums)[COUNT], float factor,
+                                                           uint32_t ds, uint32_t &boxes, const weft_tensor_map *map,
+                                                           int key, int head, int batch) {
+    const uint32_t thread = thread_index(), lane = thread % 32, warp = first + thread % 128 / 32 * 16;
+    const uint32_t row = warp + lane % 16;
+#pragma unroll
+    for (int box = 0; box < COUNT / 32; box++, boxes++) {
+        const uint32_t place = ds + boxes % 2 * S::ds_bytes;
+        if (boxes >= 2) { /* what was there has been read */
+            if (lane == 0) {
+                tma_store_wait_read<1>();
+            }
+            __syncwarp();
+        }
+        backward_put_box<S>(place, row, lane, box, sums, factor);
+        fence_shared_for_async();
+        __syncwarp();
+        if (lane == 0) {
+            if (key >= 0) {
+                tma_store_4d(map, place + warp * 128, 64 * box, key + (int)warp, head, batch);
+            }
+            tma_store_commit();
+        }
+    }
+}
+
+/* Before the next tile's dS is put there. */
+static __device__ __forceinline__ void backward_await_late() {
+    if (thread_index() % 32 == 0) {
+        tma_store_wait_read<0>();
+    }
+    __syncwarp();
 }
 
 /* Word j of the i-th of four neighbouring lanes becomes word i of the j-th. */

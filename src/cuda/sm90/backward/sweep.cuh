@@ -268,10 +268,11 @@ template <class S> struct backward_consumer {
         release(desk.links.ds_full[steps % 2]);
     }
 
-    /* Where the next dS will go, when nobody reads the last but one there: this warpgroup's rows are its own until then. */
-    __device__ __forceinline__ uint32_t free_place() const {
-        mbarrier_wait(shared_address(&desk.links.ds_empty[steps % 2]), steps / 2 % 2 ^ 1);
-        return ds_place(steps);
+    /* Where the step-th dS will go, when nobody reads the last but one there: this warpgroup's rows are its own until then.
+     */
+    __device__ __forceinline__ uint32_t free_place(uint32_t step) const {
+        mbarrier_wait(shared_address(&desk.links.ds_empty[step % 2]), step / 2 % 2 ^ 1);
+        return ds_place(step);
     }
 
     /* The steps of a tile. The warpgroups take turns at the sums: while one has the tensor cores, the other computes

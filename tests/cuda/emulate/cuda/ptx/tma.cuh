@@ -47,6 +47,10 @@ static inline void tma_store_first_3d(const void *map, uint32_t from, int32_t x,
     emulated_store(map, from, {3, {x, y, z}});
 }
 
+static inline void tma_store_4d(const void *map, uint32_t from, int32_t x, int32_t y, int32_t z, int32_t w) {
+    emulated_store(map, from, {4, {x, y, z, w}});
+}
+
 static inline void tma_store_5d(const void *map, uint32_t from, int32_t x, int32_t y, int32_t z, int32_t w, int32_t v,
                                 uint64_t = 0) {
     emulated_store(map, from, {5, {x, y, z, w, v}});
