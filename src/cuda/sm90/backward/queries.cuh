@@ -175,7 +175,7 @@ static __device__ __forceinline__ void backward_number(const weft_hopper_backwar
         uint32_t before = 0;
         for (int first = 0; first < tiles; first += threads) {
             __syncthreads();
-            comings[thread] = coming(first + thread);
+            comings[thread] = first + thread == mine ? me : coming(first + thread);
             __syncthreads();
             for (int i = 0; i < min(threads, tiles - first); i++) {
                 before += comings[i] < me || (comings[i] == me && first + i < mine);
