@@ -75,23 +75,19 @@ static __device__ __forceinline__ backward_job_of_form<S> backward_next_job(cons
     }
 }
 
-/* Starts the worker, before the CTA's threads meet; with its first tile, where the plan says which that is. */
+/* Starts the worker, before the CTA's threads meet. Plain: with its first tile, where the plan says which that is. What the
+ * general form visits also depends on what a run brings, such as a tree, and on its band, which a plan need not have. */
 template <class S>
 static __device__ __forceinline__ void backward_start(const weft_hopper_backward_params &p, backward_desk<S> &desk) {
     const int64_t number =
         p.side_of_sm ? weft_worker_by_side(&p.walk, p.side_of_sm[sm_index()], p.counter) : (int64_t)cluster_index();
     desk.worker = weft_worker_start_at(&p.walk, number, p.counter);
     desk.job[0].more = 0;
-    if (p.walk.firsts && number < weft_smaller(p.walk.workers, p.walk.order.count)) {
-        const weft_visit visit = p.walk.firsts[number * p.splits + cluster_rank()];
-        if constexpr (S::general) {
-            if (visit.cut.rows.begin < visit.cut.rows.end) { /* else of a packed batch: without keys */
-                desk.job[0] = backward_general_job_of<S>(p, visit);
-            }
-        } else {
-            desk.job[0] = backward_job_of<S>(p, visit);
+    if constexpr (!S::general) {
+        if (p.walk.firsts && number < weft_smaller(p.walk.workers, p.walk.order.count)) {
+            desk.job[0] = backward_job_of<S>(p, p.walk.firsts[number * p.splits + cluster_rank()]);
+            desk.worker.visits = 1;
         }
-        desk.worker.visits = 1;
     }
 }
 
