@@ -164,6 +164,7 @@ static void sides(int64_t most) {
         s.dispatch = i / 2 % 2 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_DYNAMIC;
         s.domains = 2;
         s.workers = i / 4 ? 5 : 0;
+        s.split = 1; /* clusters are not placed */
         weft_plan *plan = plan_new(&p, &s, "hopper_backward");
         placed += ((const weft_cuda_plan *)plan->placed)->side_of_sm != 0;
         weft_plan_destroy(plan);

@@ -169,7 +169,7 @@ static void wrong_arrays_are_clamped(void **state) {
         assert_true(weft_order_init(&order, WEFT_ORDER_HEAD_FIRST, grid, 0, WEFT_AXIS_N, 1));
         assert_true(weft_walk_init(&walk, &order, grid, WEFT_SWEEP_SAWTOOTH, WEFT_DISPATCH_STATIC, 1, 1, 3, reach));
         for (int64_t i = 0; i < order.count; i++) {
-            weft_visit v;
+            weft_visit v = {.steps = 0};
             assert_true(weft_walk_visit(&walk, i, i, 0, &v));
             for (int64_t j = 0, number = v.first; j < v.steps; j++, number += v.direction) {
                 const int64_t step = weft_visit_step(&reach, &v, number);
