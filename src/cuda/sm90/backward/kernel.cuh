@@ -18,29 +18,20 @@ template <class S>
 static __device__ __forceinline__ void backward_consume(const weft_hopper_backward_params &p, backward_desk<S> &desk,
                                                         uint32_t base, uint32_t group) {
     backward_consumer<S> consumer(p, desk, base, group);
-    /* Before the first tile, a tile without rows is stored: the instructions for that come while K and V do. */
-    bool is_there = p.splits > 1;
-    for (uint32_t tiles = 0;; tiles += is_there, is_there = true) {
-        struct {
-            int batch, head, key, rows;
-        } job = {0, 0, 0, 0};
-        float dk[S::depth / 2], dv[S::depth / 2];
-        int steps = 0;
-        if (is_there) {
-            mbarrier_wait(shared_address(&desk.kv_full), tiles % 2);
-            const backward_job_of_form<S> &next = desk.job[tiles % 2];
-            if constexpr (!S::general) {
-                backward_await_late();
-            }
-            if (!next.more) {
-                return;
-            }
-            job = {next.batch, next.head, next.key, backward_rows<S>(p, next)};
-            steps = next.steps;
+    for (uint32_t tiles = 0;; tiles++) {
+        mbarrier_wait(shared_address(&desk.kv_full), tiles % 2);
+        const backward_job_of_form<S> &next = desk.job[tiles % 2];
+        if constexpr (!S::general) {
+            backward_await_late();
         }
-        if (steps > 0) {
+        if (!next.more) {
+            return;
+        }
+        const struct { int batch, head, key, rows; } job = {next.batch, next.head, next.key, backward_rows<S>(p, next)};
+        float dk[S::depth / 2], dv[S::depth / 2];
+        if (next.steps > 0) {
             if constexpr (S::general) {
-                backward_clean_keys<S>(desk.job[tiles % 2], base, group);
+                backward_clean_keys<S>(next, base, group);
             }
             consumer.sweep(dk, dv);
         } else {
@@ -64,19 +55,16 @@ static __device__ __forceinline__ void backward_consume(const weft_hopper_backwa
             continue;
         }
         __syncwarp();
-        if (is_there) {
-            consumer.release(desk.kv_empty); /* nothing of the tile is read any more */
-        }
+        consumer.release(desk.kv_empty); /* nothing of the tile is read any more */
         const uint32_t place = consumer.free_place(consumer.steps);
         if constexpr (S::general) {
             backward_store<S>(job.rows, p.head_dim_v, group * 64, dv, kept, place, grad_v, 2 * vs.seq);
             backward_store<S>(job.rows, p.head_dim, group * 64, dk, p.scale, place, grad_k, 2 * ks.seq);
         } else {
-            const int key = is_there ? job.key : -1;
             uint32_t boxes = 0;
             consumer.free_place(consumer.steps + 1);
-            backward_store_late<S>(group * 64, dv, kept, base + S::ds_at, boxes, &p.to_v, key, job.head, job.batch);
-            backward_store_late<S>(group * 64, dk, p.scale, base + S::ds_at, boxes, &p.to_k, key, job.head, job.batch);
+            backward_store_late<S>(group * 64, dv, kept, base + S::ds_at, boxes, &p.to_v, job.key, job.head, job.batch);
+            backward_store_late<S>(group * 64, dk, p.scale, base + S::ds_at, boxes, &p.to_k, job.key, job.head, job.batch);
         }
     }
 }

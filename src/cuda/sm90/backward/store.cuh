@@ -79,9 +79,7 @@ static __device__ __forceinline__ void backward_store_late(uint32_t first, const
         fence_shared_for_async();
         __syncwarp();
         if (lane == 0) {
-            if (key >= 0) {
-                tma_store_4d(map, place + warp * 128, 64 * box, key + (int)warp, head, batch);
-            }
+            tma_store_4d(map, place + warp * 128, 64 * box, key + (int)warp, head, batch);
             tma_store_commit();
         }
     }
