@@ -58,8 +58,7 @@ static __device__ __forceinline__ void backward_store(int rows, int columns, uin
 }
 
 /* Plain: the same by the copy engine, which is at it while the consumers begin with the next tile. It takes the place of
- * both blocks of dS, by turns: `boxes` counts. No row behind the last key is stored. key: the tile's first, or below 0:
- * nothing is stored. */
+ * both blocks of dS, by turns: `boxes` counts. No row behind the last key is stored. key: the tile's first. */
 template <class S, int COUNT>
 static __device__ __forceinline__ void backward_store_late(uint32_t first, const float (&sums)[COUNT], float factor,
                                                            uint32_t ds, uint32_t &boxes, const weft_tensor_map *map,
