@@ -41,7 +41,7 @@ const option option_table[] = {
     {"axis",     OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "n|m", "axis that groups are cut across (n)", AT(axis), axis_name, 1},
     {"domains",  OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "L2 domains for the swizzled orders (the machine's)", AT(domains), 0, 0},
     {"cluster",  OPTION_SHAPE,   SET_SCHEDULE | SET_TUNE, "MxN", "CTAs that share a position (1x1)", AT(cluster), 0, 2},
-    {"split",    OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "on a GPU: CTAs that share out the steps of a tile; attention backward: parts of its heads and queries, 1 to 256", AT(split), 0, 0},
+    {"split",    OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "on a GPU: CTAs that share out the steps of a tile; attention backward: parts of its heads and queries, 1 to 8", AT(split), 0, 0},
     {"table",    OPTION_FLAG,    SET_SCHEDULE | SET_TUNE, "", "take the order from a table", AT(table), 0, 0},
     {"schedule", OPTION_WORD,    SET_SCHEDULE | SET_TUNE, "FILE|-", "a schedule as JSON, as plan, simulate and run print it; other options go before it", AT(schedule), 0, 0},
     {"machine",  OPTION_MACHINE, SET_SCHEDULE, "NAME|FILE", "one of 'weft machines' or a machine file (this host)", AT(machine), 0, 0},
