@@ -165,7 +165,7 @@ STRUCTURES = {
     ),
     "Walk": (
         "Order order; int32 sweep dispatch visits; int64 cluster_rows cluster_cols cols workers; Divisor by_workers; "
-        "Reach reach; void* comings next"
+        "Reach reach; void* comings next firsts"
     ),
 }
 for _name, _text in STRUCTURES.items():

@@ -63,8 +63,10 @@ static __device__ __forceinline__ void backward_consume(const weft_hopper_backwa
         } else {
             uint32_t boxes = 0;
             consumer.free_place(consumer.steps + 1);
-            backward_store_late<S>(group * 64, dv, kept, base + S::ds_at, boxes, &p.to_v, job.key, job.head, job.batch);
-            backward_store_late<S>(group * 64, dk, p.scale, base + S::ds_at, boxes, &p.to_k, job.key, job.head, job.batch);
+            backward_store_late<S>(group * 64, dv, kept, base + S::ds_at, boxes, &p.to_v, job.rows, job.key, job.head,
+                                   job.batch);
+            backward_store_late<S>(group * 64, dk, p.scale, base + S::ds_at, boxes, &p.to_k, job.rows, job.key, job.head,
+                                   job.batch);
         }
     }
 }

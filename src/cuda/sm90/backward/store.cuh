@@ -62,7 +62,7 @@ static __device__ __forceinline__ void backward_store(int rows, int columns, uin
 template <class S, int COUNT>
 static __device__ __forceinline__ void backward_store_late(uint32_t first, const float (&sums)[COUNT], float factor,
                                                            uint32_t ds, uint32_t &boxes, const weft_tensor_map *map,
-                                                           int key, int head, int batch) {
+                                                           int rows, int key, int head, int batch) {
     const uint32_t thread = thread_index(), lane = thread % 32, warp = first + thread % 128 / 32 * 16;
     const uint32_t row = warp + lane % 16;
 #pragma unroll
@@ -78,7 +78,9 @@ static __device__ __forceinline__ void backward_store_late(uint32_t first, const
         fence_shared_for_async();
         __syncwarp();
         if (lane == 0) {
-            tma_store_4d(map, place + warp * 128, 64 * box, key + (int)warp, head, batch);
+            if ((int)warp < rows) {
+                tma_store_4d(map, place + warp * 128, 64 * box, key + (int)warp, head, batch);
+            }
             tma_store_commit();
         }
     }
