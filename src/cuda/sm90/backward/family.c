@@ -318,7 +318,7 @@ static weft_backward_rooms rooms_of(const weft_plan *plan, const weft_hopper_bac
     const size_t in_turn = !is_wide(v), has_sinks = v->form != WEFT_HOPPER_BACKWARD_PLAIN;
     const int64_t lines = p->batch * listed_heads(p), cols = plan->walk.cols;
     const int64_t q_tiles = weft_ceil_divide(p->seq, WEFT_HOPPER_BACKWARD_DQ_QUERIES);
-    return (weft_backward_rooms){in_turn * queries * (size_t)v->depth,
+    return (weft_backward_rooms){in_turn * queries * (size_t)p->head_dim,
                                  queries,
                                  in_turn * blocks,
                                  has_sinks * blocks,

@@ -308,6 +308,15 @@ static __device__ __forceinline__ int backward_block_at(const backward_job &job,
     return beyond > 0 ? job.wrap + (beyond - 1) * job.direction : block;
 }
 
+/* Adds to sums of dQ, or is the first to store them. */
+static __device__ __forceinline__ void backward_add_bytes(float *to, uint32_t from, uint32_t bytes, bool first) {
+    if (first) {
+        bulk_store(to, from, bytes);
+    } else {
+        bulk_add(to, from, bytes);
+    }
+}
+
 /* Adds a block of dQ to its sums, when it is this tile's turn. One lane. adder: who adds; number: how many it has added so
  * far. */
 template <class S>
@@ -315,16 +324,20 @@ static __device__ __forceinline__ void backward_add_block(const weft_hopper_back
                                                           uint32_t base, uint32_t adder, uint32_t number, int64_t block,
                                                           uint32_t turn) {
     uint32_t *adds = p.adds + block;
-    float *to = p.sums + block * (S::queries * S::depth);
+    const uint32_t bytes = backward_sums<S>(p) * 4; /* columns behind the head dim are no sums */
+    float *to = p.sums + block * backward_sums<S>(p);
     const uint32_t from = base + S::dq_at + adder * S::dq_bytes;
     mbarrier_wait(shared_address(&desk.links.dq_full[adder]), number % 2);
     while (turn > 0 && grid_load_acquire(adds) != turn) {
     }
     if (turn > 0) {
         fence_global_for_async();
-        bulk_add(to, from, S::dq_bytes);
+    }
+    if (S::by_queries && bytes < S::dq_bytes) { /* each warpgroup has its own */
+        backward_add_bytes(to, from, bytes / 2, turn == 0);
+        backward_add_bytes(to + bytes / 8, from + S::dq_bytes / 2, bytes / 2, turn == 0);
     } else {
-        bulk_store(to, from, S::dq_bytes);
+        backward_add_bytes(to, from, bytes, turn == 0);
     }
     tma_store_commit();
     tma_store_wait_read<0>();

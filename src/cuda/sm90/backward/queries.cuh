@@ -287,14 +287,14 @@ template <class S> static __device__ __forceinline__ void backward_end(const wef
         }
     }
     constexpr int octets = S::dq_columns / 8;
-    const int thread = (int)threadIdx.x % 128, half = (int)threadIdx.x / 128, lane = thread % 32;
-    const float4 *from = (const float4 *)(p.sums + (int64_t)blockIdx.x * (S::queries * S::depth)) +
-                         half * (S::queries * S::depth / 8) + thread; /* half: the warpgroup */
-    const bool any = grid_load_relaxed(p.adds + blockIdx.x) > 0;      /* else no key is seen */
+    const int thread = (int)threadIdx.x % 128, half = (int)threadIdx.x / 128, lane = thread % 32; /* half: the warpgroup */
+    const float *sums_of = p.sums + (int64_t)blockIdx.x * backward_sums<S>(p);
+    const float4 *from = (const float4 *)(sums_of + half * (S::by_queries ? 64 * p.head_dim : 64 * S::dq_columns)) + thread;
+    const bool any = grid_load_relaxed(p.adds + blockIdx.x) > 0; /* else no key is seen */
     float4 sums[octets];
 #pragma unroll
     for (int i = 0; i < octets; i++) {
-        sums[i] = any ? from[i * 128] : float4{0, 0, 0, 0};
+        sums[i] = any && S::dq_column(half, i) < p.head_dim ? from[i * 128] : float4{0, 0, 0, 0};
     }
 #pragma unroll
     for (int r = 0; r < 2; r++) {

@@ -311,6 +311,11 @@ template <int STAGES> struct backward_slot {
     }
 };
 
+/* Narrow: sums of dQ of a block of queries. */
+template <class S> static __device__ __forceinline__ uint32_t backward_sums(const weft_hopper_backward_params &p) {
+    return S::queries * (uint32_t)p.head_dim;
+}
+
 /* A block of queries of a head: its place in the workspace. */
 static __device__ __forceinline__ int64_t backward_block(const weft_hopper_backward_params &p, const backward_job &job,
                                                          const backward_course &at) {
