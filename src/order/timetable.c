@@ -1,23 +1,35 @@
 #include "order/timetable.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/status.h"
 
-/* What a tile takes beside its steps, in steps. Where a tile may begin anywhere: so many steps between it and the others of
- * its line are enough, and so many beginnings are tried at least. */
-enum { BESIDE = 2, APART = 2, TRIES = 64 };
+/* What a tile takes beside its steps, in steps; and when the last one is done, at the latest. */
+enum { BESIDE = 2, MOST = INT32_MAX / 4 };
+
+/* What it costs if two tiles come by a block so many steps apart, for each block: the later one may have to wait for the
+ * other's add. Further apart it costs nothing; and a tile that is nowhere closer than CLOSE to others needs no better
+ * beginning. */
+enum { APART = 3, CLOSE = 2 };
+static const int64_t costs[APART] = {4, 2, 1};
 
 /* A worker in the heap of those that are free first. */
 typedef struct hand {
     int64_t time, worker;
 } hand;
 
-/* A tile that was dealt: the steps that it reaches, until when, and the one of its line before it. */
+/* What a beginning of a tile costs; and blocks at which another tile is closer than CLOSE. */
+typedef struct cost {
+    int64_t all, close;
+} cost;
+
+/* A tile that was dealt: the steps that it reaches, from when until when, and the one of its line before it. */
 typedef struct dealt {
     weft_coming coming;
     int64_t begin, end;
-    int64_t until;
+    int64_t from, until;
+    int64_t place;  /* of its coming in the timetable */
     int64_t before; /* below 0: none */
 } dealt;
 
@@ -27,8 +39,11 @@ typedef struct desk {
     int64_t members;
     hand *heap;      /* (workers) */
     uint32_t *last;  /* (workers) the position that each had last */
-    dealt *tiles;    /* (positions, rows of a cluster) */
+    dealt *tiles;    /* (positions, rows of a cluster) that have steps */
+    int64_t count;   /* of them, so far */
+    int64_t longest; /* and how long one of them is under way, at most */
     int64_t *latest; /* (lines, of all parts) the tile that was dealt last; below 0: none */
+    cost *costs;     /* (steps of a tile) of each beginning of one of them */
 } desk;
 
 static int is_before(const hand *a, const hand *b) {
@@ -48,54 +63,50 @@ static void sink(hand *heap, int64_t count) {
     }
 }
 
-/* How many steps are at least between two tiles that go up, wherever both come by: before and after each wraps around. */
-static int64_t apart(const dealt *a, const dealt *b, int64_t members) {
-    int64_t least = INT32_MAX;
-    for (int i = 0; i < 4; i++) {
-        const int a_late = i / 2, b_late = i % 2;
-        const int64_t begin = weft_larger(a_late ? a->begin : a->coming.first, b_late ? b->begin : b->coming.first);
-        const int64_t end = weft_smaller(a_late ? a->coming.first : a->end, b_late ? b->coming.first : b->end);
-        const int64_t first = a->coming.at - b->coming.at + a_late * a->coming.steps - b_late * b->coming.steps;
-        const int64_t last = first + (members - 1) * (a->coming.steps - b->coming.steps); /* at the last head */
-        if (begin < end) {
-            const int64_t now = (first < 0) != (last < 0) ? 0 : weft_smaller(llabs(first), llabs(last));
-            least = weft_smaller(least, now);
-        }
-    }
-    return least;
+static void begin_at(dealt *tile, int64_t first) {
+    tile->coming.first = (int32_t)first;
+    tile->coming.at = (int32_t)(tile->from - first);
 }
 
-/* The least of these distances to the tiles of the line that are still under way; those that are not are forgotten. */
-static int64_t apart_from_all(desk *d, int64_t line, const dealt *tile, int64_t start, int64_t enough) {
-    int64_t least = INT32_MAX;
-    for (int64_t *at = &d->latest[line]; *at >= 0 && least > enough;) {
-        dealt *other = &d->tiles[*at];
-        if (other->until < start) {
-            *at = other->before;
-        } else {
-            least = weft_smaller(least, apart(tile, other, d->members));
-            at = &other->before;
+/* Adds what another tile costs to what each beginning of a tile costs. Both go up and wrap around, so that they are as far
+ * apart at many blocks in a row as at the first of them, and few beginnings bring them near each other. */
+static void add_costs(const desk *d, const dealt *tile, const dealt *other) {
+    const int64_t steps = tile->coming.steps;
+    for (int64_t i = 0; i < 2 * d->members; i++) { /* each head, before and after the other wraps around */
+        const int64_t head = i / 2, late = i % 2;
+        const int64_t begin = weft_larger(tile->begin, late ? other->begin : other->coming.first);
+        const int64_t end = weft_smaller(tile->end, late ? other->coming.first : other->end);
+        const int64_t ahead =
+            tile->from - other->coming.at - late * other->coming.steps - head * (other->coming.steps - steps);
+        for (int64_t apart = 1 - APART; apart < APART && begin < end; apart++) {
+            const int64_t early = ahead + apart, wrapped = early + steps; /* a beginning, if it is one of the tile's */
+            const int is_early = early >= tile->begin;
+            const int64_t first = is_early ? early : wrapped;
+            const int64_t blocks = is_early ? end - weft_larger(begin, early) : weft_smaller(end, wrapped) - begin;
+            if (first >= tile->begin && first < tile->end && blocks > 0) {
+                cost *to = &d->costs[first - tile->begin];
+                to->all += blocks * costs[llabs(apart)];
+                to->close += llabs(apart) < CLOSE ? blocks : 0;
+            }
         }
     }
-    return least;
 }
 
-/* Lets a tile that may wrap around begin where it is far enough from the others, but no further: what one has read, the
- * next ones of a long line still find in the L2. */
-static void choose_first(desk *d, int64_t line, dealt *tile, int64_t start) {
-    const int64_t stride = weft_between((tile->end - tile->begin) / TRIES, 1, APART + 1);
-    int64_t best = -1, chosen = tile->begin;
-    for (int64_t first = tile->begin; first < tile->end && best < APART; first += stride) {
-        tile->coming.first = (int32_t)first;
-        tile->coming.at = (int32_t)(start - first);
-        const int64_t now = apart_from_all(d, line, tile, start, best);
-        if (now > best) {
-            best = now;
-            chosen = first;
+/* Lets a tile that may wrap around begin where that costs least, if it is less than now; of those the first: what one has
+ * read, the next ones of a long line still find in the L2. latest: the last tile of the line that may be near. */
+static void choose_first(desk *d, dealt *tile, int64_t latest) {
+    int64_t chosen = tile->coming.first - tile->begin;
+    memset(d->costs, 0, (size_t)tile->coming.steps * sizeof *d->costs);
+    for (int64_t at = latest; at >= 0 && d->tiles[at].from + d->longest >= tile->from; at = d->tiles[at].before) {
+        const dealt *other = &d->tiles[at];
+        if (other != tile && other->until >= tile->from && other->from <= tile->until) {
+            add_costs(d, tile, other);
         }
     }
-    tile->coming.first = (int32_t)chosen;
-    tile->coming.at = (int32_t)(start - chosen);
+    for (int64_t i = 0; i < tile->coming.steps && d->costs[chosen].close > 0; i++) {
+        chosen = d->costs[i].close == 0 || d->costs[i].all < d->costs[chosen].all ? i : chosen;
+    }
+    begin_at(tile, tile->begin + chosen);
 }
 
 /* The tile of a visit that begins at a time. */
@@ -105,7 +116,9 @@ static dealt tile_of(const desk *d, const weft_visit *visit, int64_t start) {
     return (dealt){{at, (int32_t)visit->steps, (int32_t)visit->first, visit->direction},
                    begin,
                    begin + visit->steps,
+                   start,
                    start + visit->steps * d->members + BESIDE,
+                   -1,
                    -1};
 }
 
@@ -114,24 +127,42 @@ static int64_t parts_of(const weft_walk *walk) {
     return weft_larger(walk->reach.parts, 1);
 }
 
-/* Gives the tile of a visit, one row of a cluster, to a worker that is free at `time`. number: of all such tiles. Returns
- * when it will be free again; below 0: too late. */
-static int64_t deal_row(desk *d, const weft_visit *visit, int64_t number, int64_t time, weft_coming *comings) {
+/* Gives the tile of a visit, one row of a cluster, to a worker that is free at `time`. Returns when it will be free again;
+ * below 0: too late. */
+static int64_t deal_row(desk *d, const weft_visit *visit, int64_t time, weft_coming *comings) {
     const weft_walk *walk = d->walk;
     const int64_t row = weft_walk_line(walk, visit->tile.batch, visit->tile.row);
     const int64_t line = row / parts_of(walk); /* whose tiles add into the same sums */
     dealt tile = tile_of(d, visit, time);
-    if (tile.until > INT32_MAX / 4) {
+    tile.place = row * walk->cols + visit->tile.col;
+    if (tile.until > MOST) {
         return -1;
     }
     if (walk->sweep == WEFT_SWEEP_SHIFT && visit->steps > 0) {
-        choose_first(d, line, &tile, time);
+        d->longest = weft_larger(d->longest, tile.until - tile.from);
+        begin_at(&tile, tile.begin);
+        choose_first(d, &tile, d->latest[line]);
         tile.before = d->latest[line];
-        d->tiles[number] = tile;
-        d->latest[line] = number;
+        d->latest[line] = d->count;
+        d->tiles[d->count++] = tile;
     }
-    comings[row * walk->cols + visit->tile.col] = tile.coming;
+    comings[tile.place] = tile.coming;
     return tile.until;
+}
+
+/* Lets the tiles that may begin anywhere choose once more, now that those which came later are there. Not where tiles go
+ * through several heads: these drift apart, and what they gain is less than what they read once more. */
+static void settle(desk *d, weft_coming *comings) {
+    const int64_t lines = weft_walk_line(d->walk, d->walk->order.grid.batch, 0) / parts_of(d->walk);
+    for (int64_t line = 0; line < lines && d->members == 1; line++) {
+        for (int64_t at = d->latest[line], latest = at; at >= 0; at = d->tiles[at].before) {
+            while (latest >= 0 && d->tiles[latest].from > d->tiles[at].from + d->longest) {
+                latest = d->tiles[latest].before;
+            }
+            choose_first(d, &d->tiles[at], latest);
+            comings[d->tiles[at].place] = d->tiles[at].coming;
+        }
+    }
 }
 
 /* Gives a position to a worker that is free at `time`, and returns when it will be free again: when all rows of its cluster
@@ -144,7 +175,7 @@ static int64_t deal_one(desk *d, int64_t position, int64_t time, weft_coming *co
         int64_t last = time;
         for (int64_t rank = 0; rank < walk->cluster_rows; rank++) {
             weft_walk_visit_of(walk, position, wave, i, walk->reach.kind, 1, rank, &visit);
-            const int64_t until = deal_row(d, &visit, position * walk->cluster_rows + rank, time, comings);
+            const int64_t until = deal_row(d, &visit, time, comings);
             if (until < 0) {
                 return until;
             }
@@ -183,7 +214,7 @@ static weft_status deal(desk *d, weft_timetable *table, weft_message *message) {
         hand *taker = table->next ? heap : &d->heap[position % workers];
         taker->time = deal_one(d, position, taker->time, table->comings);
         if (taker->time < 0) {
-            return weft_fail(message, WEFT_UNSUPPORTED, "a timetable has no more than %d steps", INT32_MAX / 4);
+            return weft_fail(message, WEFT_UNSUPPORTED, "a timetable has no more than %d steps", MOST);
         }
         if (table->next) {
             table->next[position] = (uint32_t)count;
@@ -225,6 +256,7 @@ static void begin(weft_timetable *table, const weft_walk *walk, int64_t workers)
 static weft_status make(weft_timetable *table, const weft_walk *walk, int64_t members, weft_message *message) {
     const int64_t count = walk->order.count, workers = weft_smaller(walk->workers, count), cols = walk->cols;
     const size_t lines = (size_t)weft_walk_line(walk, walk->order.grid.batch, 0);
+    const int64_t steps = weft_ceil_divide(walk->reach.columns, walk->reach.tile_columns); /* of a tile, at most */
     if (members == 0 || walk->dispatch == WEFT_DISPATCH_GRID) {
         const int climbs = walk->sweep == WEFT_SWEEP_CLIMB && walk->order.kind == WEFT_ORDER_HEAD_FIRST &&
                            walk->dispatch != WEFT_DISPATCH_GRID;
@@ -238,15 +270,21 @@ static weft_status make(weft_timetable *table, const weft_walk *walk, int64_t me
               malloc((size_t)workers * sizeof *d.heap),
               malloc((size_t)workers * sizeof *d.last),
               malloc((size_t)(count * walk->cluster_rows) * sizeof *d.tiles),
-              malloc(lines * sizeof *d.latest)};
+              0,
+              0,
+              malloc(lines * sizeof *d.latest),
+              malloc((size_t)weft_smaller(steps, MOST) * sizeof *d.costs)};
     weft_status status = WEFT_NO_MEMORY;
     if (walk->dispatch == WEFT_DISPATCH_DYNAMIC) {
         table->next = malloc((size_t)count * sizeof *table->next);
         table->firsts = calloc((size_t)(workers * walk->cluster_rows), sizeof *table->firsts);
     }
-    if (d.heap && d.last && d.tiles && d.latest &&
+    if (d.heap && d.last && d.tiles && d.latest && d.costs &&
         ((table->next && table->firsts) || walk->dispatch != WEFT_DISPATCH_DYNAMIC)) {
         status = deal(&d, table, message);
+        if (status == WEFT_OK) {
+            settle(&d, table->comings);
+        }
         if (status == WEFT_OK && table->firsts) {
             begin(table, walk, workers);
         }
@@ -257,6 +295,7 @@ static weft_status make(weft_timetable *table, const weft_walk *walk, int64_t me
     free(d.last);
     free(d.tiles);
     free(d.latest);
+    free(d.costs);
     table->together = 1;
     return status;
 }

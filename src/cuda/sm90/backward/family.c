@@ -260,7 +260,7 @@ static int64_t section(const weft_attention *p, int64_t splits, const weft_cuda_
     const int64_t head_parts = weft_attention_head_parts(p, splits);
     const int masked = p->mask != WEFT_MASK_NONE || p->block_rows > 0, shared = p->heads > p->kv_heads * head_parts;
     const int64_t lines = p->batch * p->kv_heads * head_parts, blocks = weft_ceil_divide(p->seq, queries);
-    const int64_t factor = !masked ? 4 : shared ? 8 : 16;
+    const int64_t factor = !masked || shared ? 4 : 8;
     const int64_t apart = weft_ceil_divide(factor * (int64_t)device->multiprocessors, blocks);
     const int64_t fit = (masked ? 2 : 1) * (int64_t)device->l2_bytes / (3 * 8 * p->seq * p->head_dim);
     const int64_t wanted = weft_smaller(apart, weft_larger(fit, masked ? 16 : 8));
