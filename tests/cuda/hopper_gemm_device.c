@@ -156,6 +156,7 @@ static int one_product(const weft_cuda_driver *d, const weft_gemm *product, cons
     weft_message message = {""};
     char text[1024] = "";
     device.kind = WEFT_DEVICE_CUDA;
+    device.kernel = "hopper_gemm";
     weft_schedule narrower = *s;
     narrower.cluster_n = 1;
     int ok = plan_on(&plan, &p, s, NULL, &device, &message) == WEFT_OK;

@@ -38,17 +38,17 @@ static weft_status check(const weft_plan *plan, weft_message *why) {
     const weft_gemm *p = &plan->gemm;
     const weft_schedule *s = &plan->schedule;
     const int64_t most = WEFT_MAX_DIMENSION - 4096; /* a tile over the edge counts in 32 bits, too */
-    if (p->dtype != WEFT_BF16 && p->dtype != WEFT_FP16) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it takes bf16 and fp16, not %s", weft_dtype_name(p->dtype));
-    }
-    if (p->c_dtype == WEFT_FP8) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it stores bf16, fp16 and fp32, not fp8");
+    if (p->dtype == WEFT_FP32) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes bf16 and fp16, not fp32");
     }
     if (p->m > most || p->n > most || p->k > most) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes dimensions up to %" PRId64, most);
     }
     if (s->cluster_m > 1 || s->cluster_n > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
+    }
+    if (s->sweep == WEFT_SWEEP_PAIR) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no pair sweep");
     }
     if (s->split > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it does not share out the steps of a tile");
