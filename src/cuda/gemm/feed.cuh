@@ -33,17 +33,22 @@ static __device__ __forceinline__ void portable_fetch(const weft_portable_gemm_p
 /* Copies the first `bytes` of 16, in units of 4 or 2 bytes; the others become zeros. */
 static __device__ __forceinline__ void portable_copy_units(uint32_t to, const char *from, int unit, int bytes) {
     extern __shared__ __align__(128) unsigned char gemm_shared[];
-#pragma unroll 1
-    for (int at = 0; at < 16; at += 4) {
-        const int left = min(max(bytes - at, 0), 4);
-        const uint16_t *two = (const uint16_t *)(from + at);
-        if (unit == 4) {
-            cp_async_4_first(to + at, two, left);
-        } else { /* no copy is that small */
-            const uint32_t low = left > 0 ? two[0] : 0, high = left > 2 ? two[1] : 0;
-            *(uint32_t *)(gemm_shared + (to - (uint32_t)__cvta_generic_to_shared(gemm_shared)) + at) = low | high << 16;
+    if (unit == 4) {
+#pragma unroll
+        for (int at = 0; at < 16; at += 4) {
+            cp_async_4_first(to + at, from + at, min(max(bytes - at, 0), 4));
         }
+        return;
     }
+    uint32_t words[4]; /* no copy is that small */
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const uint16_t *two = (const uint16_t *)from + 2 * i;
+        const uint32_t low = 4 * i < bytes ? two[0] : 0, high = 4 * i + 2 < bytes ? two[1] : 0;
+        words[i] = low | high << 16;
+    }
+    *(uint4 *)(gemm_shared + (to - (uint32_t)__cvta_generic_to_shared(gemm_shared))) =
+        make_uint4(words[0], words[1], words[2], words[3]);
 }
 
 /* A thread's share of A or B: its chunk of its first line in the step that is copied next. */
