@@ -49,7 +49,7 @@ int fake_run_portable_gemm(const char *kernel, unsigned grid, const void *parame
     if (walk->reach.columns != p->k || walk->cluster_rows != 1 || walk->cluster_cols != 1 ||
         !fits_unit(p->lda | (batched ? p->a_stride : 0), p->a_unit) ||
         !fits_unit(p->ldb | (batched ? p->b_stride : 0), p->b_unit) || any != (p->a_unit < 16 || p->b_unit < 16) ||
-        (p->c_wide && (p->ldc | (batched ? p->c_stride : 0)) * c_bytes % 16 != 0) ||
+        (p->c_wide && ((p->m > 1 ? p->ldc : 0) | (batched ? p->c_stride : 0)) * c_bytes % 16 != 0) ||
         (walk->dispatch == WEFT_DISPATCH_DYNAMIC) != (p->counter != NULL)) {
         return 1;
     }

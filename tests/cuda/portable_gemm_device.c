@@ -23,10 +23,14 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* A product of a variant that is m x n as the kernel sees it. */
+/* A product of a variant that is m x n as the kernel sees it; some are as short as can be along one axis. */
 static weft_gemm product_of(const weft_portable_gemm_variant *v, int64_t m, int64_t n, int64_t k, int round) {
     weft_gemm p = WEFT_GEMM_INIT;
     const int swapped = (int)between(0, 1);
+    const int64_t least = v->any ? 2 : 1; /* a single line is aligned */
+    m = larger(round % 13 == 7 ? 1 : m, least);
+    n = larger(round % 13 == 8 ? 1 : n, least);
+    k = larger(round % 13 == 9 ? 1 : k, least);
     p.m = swapped ? n : m;
     p.n = swapped ? m : n;
     p.k = k;
@@ -41,12 +45,10 @@ static weft_gemm product_of(const weft_portable_gemm_variant *v, int64_t m, int6
     p.ldc = round % 2 ? to_8(p.ldc) + 8 * between(0, 2) : p.ldc + between(0, 3);
     p.alpha = round % 4 == 0 ? -0.5 : 1;
     p.beta = between(0, 2) == 0 ? 1.5 : 0;
-    if (v->any) { /* odd, even, or as it was, but not both */
-        p.lda += between(1, 2);
-        p.ldb += between(0, 2);
-    }
-    const int64_t a_size = p.lda * (p.a_major == WEFT_ROW_MAJOR ? p.m : p.k);
-    const int64_t b_size = p.ldb * (p.b_major == WEFT_ROW_MAJOR ? p.k : p.n);
+    const int64_t a_lines = p.a_major == WEFT_ROW_MAJOR ? p.m : p.k, b_lines = p.b_major == WEFT_ROW_MAJOR ? p.k : p.n;
+    p.lda += v->any ? between(1, 2) : a_lines == 1 ? between(0, 3) : 0; /* of one line it tells nothing */
+    p.ldb += v->any ? between(0, 2) : b_lines == 1 ? between(0, 3) : 0;
+    const int64_t a_size = p.lda * a_lines, b_size = p.ldb * b_lines;
     if (round % 6 == 0) {
         p.batch = 3;
         p.a_stride = to_8(a_size);

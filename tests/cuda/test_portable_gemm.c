@@ -85,6 +85,13 @@ static void choices(void **state) {
     p.c_dtype = WEFT_FP32; /* lines of C may begin anywhere, too */
     p.ldc = 145;
     takes(NULL, &p, "gemm_bf16_kk_64x64__portable");
+    p = small();
+    p.m = 1; /* how far lines are apart matters where there are two */
+    p.k = 35;
+    p.b_major = WEFT_ROW_MAJOR;
+    takes(A100, &p, "gemm_bf16_kn_64x64__portable");
+    p.batch = 2;
+    takes(A100, &p, "gemm_bf16_kn_128x128_any__portable");
     script(NULL);
     assert_int_equal(counts()->allocations, 0);
     assert_int_equal(counts()->contexts, 0);

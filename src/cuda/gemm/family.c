@@ -24,14 +24,28 @@ enum { STATIC_SHARED_BYTES = 1024 };
  * what an SM gets from its L2 (64 bytes a clock) beside its products (1024 a clock), a half of it hidden. */
 enum { LINE_COST = 16 };
 
-/* Bytes of a matrix's lines that can be copied at a time. */
-static int32_t unit_of(int64_t batch, int64_t ld, int64_t stride) {
-    const uint64_t distance = (uint64_t)(2 * (ld | (batch > 1 ? stride : 0)));
-    return distance % 16 == 0 ? 16 : distance % 4 == 0 ? 4 : 2;
+/* Elements from one line to the next; 0 where there is but one, so that it tells nothing. */
+static int64_t distance_of(int64_t lines, int64_t ld) {
+    return lines > 1 ? ld : 0;
 }
 
-static int is_aligned(const weft_gemm *p) {
-    return unit_of(p->batch, p->lda, p->a_stride) == 16 && unit_of(p->batch, p->ldb, p->b_stride) == 16;
+/* Of A and B as the kernel sees them. */
+static int64_t a_distance(const weft_gemm *p, const weft_gemm_view *view) {
+    return distance_of(view->a_mn ? p->k : view->m, view->lda);
+}
+
+static int64_t b_distance(const weft_gemm *p, const weft_gemm_view *view) {
+    return distance_of(view->b_mn ? p->k : view->n, view->ldb);
+}
+
+/* Bytes of a matrix's lines that can be copied at a time. */
+static int32_t unit_of(const weft_gemm *p, int64_t distance, int64_t stride) {
+    const uint64_t bytes = (uint64_t)(2 * (distance | distance_of(p->batch, stride)));
+    return bytes % 16 == 0 ? 16 : bytes % 4 == 0 ? 4 : 2;
+}
+
+static int is_aligned(const weft_gemm *p, const weft_gemm_view *view) {
+    return unit_of(p, a_distance(p, view), view->a_stride) == 16 && unit_of(p, b_distance(p, view), view->b_stride) == 16;
 }
 
 static weft_status check(const weft_plan *plan, weft_message *why) {
@@ -68,7 +82,7 @@ static int64_t tile_n_of(const weft_portable_gemm_variant *v, int swapped) {
 /* Whether a variant computes the problem, whatever its tile. */
 static int takes(const weft_portable_gemm_variant *v, const weft_gemm *p, const weft_gemm_view *view,
                  const weft_cuda_device *device) {
-    return v->dtype == p->dtype && v->a_mn == view->a_mn && v->b_mn == view->b_mn && v->any == !is_aligned(p) &&
+    return v->dtype == p->dtype && v->a_mn == view->a_mn && v->b_mn == view->b_mn && v->any == !is_aligned(p, view) &&
            v->shared_bytes + STATIC_SHARED_BYTES <= (uint32_t)device->shared_bytes;
 }
 
@@ -174,14 +188,14 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     const weft_gemm_data *data = buffers;
     const weft_gemm *p = &plan->gemm;
     const weft_gemm_view view = weft_gemm_view_of(p);
-    const int64_t c_line = (p->ldc | (p->batch > 1 ? p->c_stride : 0)) * (int64_t)weft_dtype_bytes(p->c_dtype);
+    const int64_t c_distance = distance_of(view.m, p->ldc) | distance_of(p->batch, p->c_stride);
     weft_portable_gemm_params *to = parameters;
     memset(to, 0, sizeof *to);
     to->a = view.swapped ? data->b : data->a;
     to->b = view.swapped ? data->a : data->b;
     to->c = data->c;
-    to->lda = view.lda;
-    to->ldb = view.ldb;
+    to->lda = a_distance(p, &view);
+    to->ldb = b_distance(p, &view);
     to->ldc = p->ldc;
     to->a_stride = view.a_stride;
     to->b_stride = view.b_stride;
@@ -193,9 +207,9 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->beta = (float)p->beta;
     to->c_dtype = (int32_t)p->c_dtype;
     to->swapped = view.swapped;
-    to->a_unit = unit_of(p->batch, view.lda, view.a_stride);
-    to->b_unit = unit_of(p->batch, view.ldb, view.b_stride);
-    to->c_wide = c_line % 16 == 0;
+    to->a_unit = unit_of(p, to->lda, view.a_stride);
+    to->b_unit = unit_of(p, to->ldb, view.b_stride);
+    to->c_wide = c_distance * (int64_t)weft_dtype_bytes(p->c_dtype) % 16 == 0;
     to->counter = walk->dispatch == WEFT_DISPATCH_DYNAMIC ? counters->own : NULL;
     to->walk = *walk;
     return WEFT_OK;

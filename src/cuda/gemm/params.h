@@ -11,7 +11,7 @@
 
 /* Passed by value. C = alpha A B + beta C with A (m, k), B (k, n) and a row-major C; a column-major C is computed as its
  * transpose, with A and B in each other's place, and `swapped` set. Pointers are to device memory, aligned to 16 bytes;
- * distances are in elements.
+ * distances are in elements, lda and ldb 0 where there is but one line.
  *
  * Launch: a one-dimensional grid of walk.order.count CTAs under grid dispatch, else of walk.workers; threads and dynamic
  * shared memory from the variant. */
