@@ -69,7 +69,7 @@ template <class S> static __device__ __forceinline__ void portable_gemm(const we
     if (threadIdx.x == 0) {
         desk.worker = weft_worker_start(&p.walk, blockIdx.x, p.counter);
 #pragma unroll 1
-        for (uint32_t i = 0; i == 0 || i <= portable_ahead<S>(desk.jobs[0].steps); i++) {
+        for (uint32_t i = 0; i == 0 || i < portable_ahead<S>(desk.jobs[0].steps); i++) {
             portable_fetch<S>(p, desk, i);
         }
     }
@@ -92,6 +92,10 @@ template <class S> static __device__ __forceinline__ void portable_gemm(const we
     cp_async_wait<S::stages - 2>();
     __syncthreads();
     while (steps > 0) {
+        if (thread_index() == 0) {
+            portable_fetch<S>(p, desk, number + portable_ahead<S>(steps));
+        }
+        __syncwarp();
         float sums[S::rows][S::cols][4] = {};
         bool begun = false;
 #pragma unroll 1
@@ -120,10 +124,6 @@ template <class S> static __device__ __forceinline__ void portable_gemm(const we
         __syncthreads(); /* nobody's sums are in the free stage any more */
         number++;
         steps = desk.jobs[number % PORTABLE_JOBS].steps;
-        if (steps > 0 && thread_index() == 0) {
-            portable_fetch<S>(p, desk, number + portable_ahead<S>(steps));
-        }
-        __syncwarp();
     }
 }
 

@@ -62,8 +62,9 @@ struct portable_desk {
     portable_job jobs[PORTABLE_JOBS];
 };
 
-/* How many tiles behind the one at work are known by the time that it begins: as many as copies reach while it is at work.
- * Under dynamic dispatch they are taken from others, so there are no more than that. */
+/* How many tiles behind the one at work are known once its first step is done: as many as copies reach while it is at work.
+ * Copies that run before that reach one less. Under dynamic dispatch these tiles are taken from others, so there are no
+ * more than that. */
 template <class S> static __device__ __forceinline__ uint32_t portable_ahead(int32_t steps) {
     static_assert(S::stages + 2 <= PORTABLE_JOBS, "no job is overwritten that is needed");
     return steps >= S::stages ? 1 : S::stages;

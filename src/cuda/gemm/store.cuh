@@ -27,11 +27,15 @@ static __device__ __forceinline__ void portable_put_eight(const weft_portable_ge
         float4 *wide = (float4 *)to;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            float4 old = p.beta != 0 ? wide[i] : make_float4(0, 0, 0, 0);
+            float *four = &x[4 * i];
             if (p.beta != 0) {
-                old = make_float4(p.beta * old.x, p.beta * old.y, p.beta * old.z, p.beta * old.w);
+                const float4 old = wide[i];
+                four[0] += p.beta * old.x;
+                four[1] += p.beta * old.y;
+                four[2] += p.beta * old.z;
+                four[3] += p.beta * old.w;
             }
-            wide[i] = make_float4(x[4 * i] + old.x, x[4 * i + 1] + old.y, x[4 * i + 2] + old.z, x[4 * i + 3] + old.w);
+            wide[i] = make_float4(four[0], four[1], four[2], four[3]);
         }
         return;
     }
