@@ -70,6 +70,14 @@ const weft_cuda_image weft_cuda_images[] = {
     {"gemm_bf16_kn_by_phase_sm90a", "m"},
     {"gemm_fp16_kk_by_phase_sm90a", "n"},
     {"gemm_fp16_kn_by_phase_sm90a", "o"},
+    {"gemm_bf16_kk", "p"},
+    {"gemm_bf16_kn", "q"},
+    {"gemm_bf16_mk", "r"},
+    {"gemm_bf16_mn", "s"},
+    {"gemm_fp16_kk", "t"},
+    {"gemm_fp16_kn", "u"},
+    {"gemm_fp16_mk", "v"},
+    {"gemm_fp16_mn", "w"},
     {NULL, NULL},
 };
 const int weft_cuda_toolkit = 13000;

@@ -52,6 +52,9 @@ int fake_run(const char *kernel, unsigned grid, void **parameters) {
     if (strcmp(kernel, "combine_parts") == 0) {
         return fake_run_combine(grid, parameters[0]);
     }
+    if (strncmp(kernel, "gemm_", 5) == 0 && strstr(kernel, "__portable")) {
+        return fake_run_portable_gemm(kernel, grid, parameters[0]);
+    }
     if (strncmp(kernel, "gemm_", 5) == 0) {
         return fake_run_gemm(kernel, grid, parameters[0]);
     }

@@ -26,12 +26,14 @@ static void find_symbols(void) {
     DEMAND(!stream_new || !capture_begin || !capture_end || !graph_instantiate || !graph_launch);
 }
 
-/* Every kernel of src/cuda/study/variants.def, and what measures the L2. */
+/* Every kernel of the portable families forward, and what measures the L2. */
 static int every_kernel_loads(void) {
     static const char *const kernels[][2] = {
 #define WEFT_STUDY(symbol, module, ...) {#module, #symbol},
 #define WEFT_STUDY_GENERAL              WEFT_STUDY
 #include "cuda/study/variants.def"
+#define WEFT_PORTABLE_GEMM(symbol, module, ...) {#module, #symbol},
+#include "cuda/gemm/variants.def"
         {"sides", "sides_fill"},
         {"sides", "sides_flush"},
         {"sides", "sides_measure"},

@@ -183,8 +183,13 @@ def test_ragged_products(m, n, k):
     c = run(weft.matmul, a, b)
     assert c.shape == (m, n)
     assert_within_twice(c, a @ b, a.double() @ b.double())
-    with pytest.raises(weft.Unsupported, match="is not a multiple of 8"):
-        weft.matmul(normal(64, 33), normal(33, 64))
+
+
+@pytest.mark.parametrize("m, n, k", [(64, 64, 33), (300, 70, 258), (129, 131, 7)])
+def test_misaligned_products(m, n, k):
+    """Lines of A and B that begin anywhere: 2 or 4 bytes are copied at a time."""
+    a, b = normal(m, k), normal(k, n)
+    assert_within_twice(run(weft.matmul, a, b), a @ b, a.double() @ b.double())
 
 
 @pytest.mark.parametrize("order", ["raster-m", "raster-n", "group", "serpentine", "hilbert"])

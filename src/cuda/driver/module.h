@@ -17,7 +17,7 @@ extern const weft_cuda_image weft_cuda_images[];
 weft_status weft_cuda_has_kernels(weft_message *message);
 
 /* The most images that a build can have. */
-enum { WEFT_CUDA_MAX_IMAGES = 64 };
+enum { WEFT_CUDA_MAX_IMAGES = 128 };
 
 /* A kernel as a function of the current context, its code loaded. The first to ask for a kernel of an image loads the
  * image, for all contexts; any number of threads may ask at once.

@@ -2,8 +2,8 @@
 #ifndef WEFT_CUDA_SM90_GEMM_PHASES_H
 #define WEFT_CUDA_SM90_GEMM_PHASES_H
 
+#include "cuda/gemm/view.h"
 #include "cuda/sm90/gemm/params.h"
-#include "cuda/sm90/gemm/view.h"
 
 /* Whether a product in such tiles, as the kernel sees them, is for a variant with phases. */
 int weft_gemm_wants_phases(const weft_gemm *p, const weft_gemm_view *view, int64_t tile_m, int64_t tile_n);

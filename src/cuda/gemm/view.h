@@ -1,7 +1,7 @@
-/* A product as the Hopper GEMM sees it: with a row-major C. A column-major one is its transpose, and A and B change places.
- */
-#ifndef WEFT_CUDA_SM90_GEMM_VIEW_H
-#define WEFT_CUDA_SM90_GEMM_VIEW_H
+/* A product as the GPU's kernels see it: with a row-major C. A column-major one is its transpose, and A and B change
+ * places. */
+#ifndef WEFT_CUDA_GEMM_VIEW_H
+#define WEFT_CUDA_GEMM_VIEW_H
 
 #include <weft/weft.h>
 

@@ -1,4 +1,4 @@
-#include "cuda/sm90/gemm/view.h"
+#include "cuda/gemm/view.h"
 
 weft_gemm_view weft_gemm_view_of(const weft_gemm *p) {
     const int a_mn = p->a_major == WEFT_COL_MAJOR, b_mn = p->b_major == WEFT_ROW_MAJOR;
