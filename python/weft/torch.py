@@ -156,6 +156,16 @@ def _(q, k, v, grad_o, o, lse, sinks, alibi, bias, q_starts, *rest):
             q.new_empty(pairs if wants_bias else (0,), dtype=torch.float32))  # fmt: skip
 
 
+_NO_SECOND = "an attention has no second derivatives"
+
+
+def _second(ctx, *grads):
+    raise Unsupported(_NO_SECOND)
+
+
+_attention_backward.register_autograd(_second)
+
+
 def _keep(ctx, inputs, output):
     count = 3 + len(features.ARRAYS)
     ctx.rest = inputs[count:]
@@ -199,6 +209,8 @@ def _backward(ctx, grad_o, grad_lse, grad_max):
     if asked is not None:
         raise Unsupported(f"on {q.device.type}, the gradient of an attention with {', '.join(features.named(asked))} is there for float16 "
                           f"and bfloat16 with head dims up to 256, not for {q.dtype} with {max(q.shape[-1], v.shape[-1])}")  # fmt: skip
+    if torch.is_grad_enabled():  # to create a graph, of which the gradients below would be no part
+        raise Unsupported(_NO_SECOND)
     # Outside of an operator, as torch keeps no gradients inside of one.
     with torch.enable_grad():
         leaves = [x.detach().requires_grad_() for x in (q, k, v)]

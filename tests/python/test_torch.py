@@ -80,6 +80,24 @@ def test_gradients_of_expanded_and_transposed_tensors():
         assert_close(mine, theirs, "float32")
 
 
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": (3, 1)}, {"softcap": 2.0}])
+def test_gradients_as_differences_say(options):
+    torch.manual_seed(1)
+    q, k, v = (torch.randn(1, 7, heads, 4, requires_grad=True) for heads in (4, 2, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that differences of float32 are coarse: so are steps and bounds
+        assert torch.autograd.gradcheck(lambda *x: weft.attention(*x, **options), (q, k, v), eps=1e-2, atol=2e-3, rtol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_second_derivatives_are_refused(dtype):
+    q, k, v = (torch.randn(1, 7, 2, 4, dtype=dtype, requires_grad=True) for _ in range(3))
+    o = weft.torch.attention(q, k, v)
+    with pytest.raises(weft.Unsupported, match="no second derivatives"):
+        (grad,) = torch.autograd.grad(o.square().sum(), q, create_graph=True)
+        grad.sum().backward()
+
+
 def test_lse_has_no_gradient_yet():
     q = torch.randn(1, 4, 2, 16, requires_grad=True)
     _, lse = weft.attention(q, q, q, return_lse=True)
