@@ -56,7 +56,7 @@ typedef struct gradients {
     tensor t[TENSORS];
     uint64_t lengths[5], pairs[WEFT_PAIR_ARRAYS]; /* on the GPU */
     double *exact[GRADIENTS], *plain[GRADIENTS];
-    double *rounding[GRADIENTS]; /* of each element: the error that roundings of scores make */
+    double *rounding[GRADIENTS]; /* of each element: the error that roundings of scores, and such noise, make */
     double noise;                /* of dQ and dK: the gradient of a weight and the delta, each a sum in fp32, may cancel */
 } gradients;
 
@@ -254,16 +254,17 @@ static inline void add_query(gradients *x, int64_t batch, int64_t head, int64_t 
             x->rounding[4][weft_attention_score_at(p, batch, head, row, key)] = off * fabs(grad_sum);
         }
         const double terms = sizes_dot(p->dtype, x->t[GRAD_O].host, o, x->t[V].host, v, p->head_dim_v);
-        x->noise = fmax(x->noise, kept * fabs(p->scale) * terms * sum_rounding(p->head_dim_v));
+        const double noise = kept * fabs(p->scale) * terms * sum_rounding(p->head_dim_v); /* of a weight of 1 */
+        x->noise = fmax(x->noise, noise);
         for (size_t d = 0; d < (size_t)p->head_dim; d++) {
             const double query = weft_ref_load(p->dtype, x->t[Q].host, q + d);
             const double value = weft_ref_load(p->dtype, x->t[K].host, k + d);
             x->exact[0][q + d] += grad_score * value;
             x->plain[0][q + d] += plain_grad * value;
-            x->rounding[0][q + d] += off * fabs(grad_score * value);
+            x->rounding[0][q + d] += (off * fabs(grad_score) + noise * weight) * fabs(value);
             x->exact[1][k + d] += grad_score * query;
             x->plain[1][k + d] += plain_grad * query;
-            x->rounding[1][k + d] += off * fabs(grad_score * query);
+            x->rounding[1][k + d] += (off * fabs(grad_score) + noise * weight) * fabs(query);
         }
         for (size_t d = 0; d < (size_t)p->head_dim_v; d++) {
             const double value = weft_ref_load(p->dtype, x->t[GRAD_O].host, o + d);

@@ -44,11 +44,13 @@ int fake_run_portable_gemm(const char *kernel, unsigned grid, const void *parame
         return 1;
     }
     const int any = strstr(kernel, "_any__portable") != NULL;
+    const int whole = p->a_unit == 16 && p->b_unit == 16 && (axes[0] == 'm' ? p->m : p->k) % 8 == 0 &&
+                      (axes[1] == 'n' ? p->n : p->k) % 8 == 0; /* lines of both */
     const int batched = walk->order.grid.batch > 1;
     const int64_t c_bytes = (int64_t)weft_dtype_bytes((weft_dtype)p->c_dtype);
     if (walk->reach.columns != p->k || walk->cluster_rows != 1 || walk->cluster_cols != 1 ||
         !fits_unit(p->lda | (batched ? p->a_stride : 0), p->a_unit) ||
-        !fits_unit(p->ldb | (batched ? p->b_stride : 0), p->b_unit) || any != (p->a_unit < 16 || p->b_unit < 16) ||
+        !fits_unit(p->ldb | (batched ? p->b_stride : 0), p->b_unit) || any == whole ||
         (p->c_wide && ((p->m > 1 ? p->ldc : 0) | (batched ? p->c_stride : 0)) * c_bytes % 16 != 0) ||
         (walk->dispatch == WEFT_DISPATCH_DYNAMIC) != (p->counter != NULL)) {
         return 1;

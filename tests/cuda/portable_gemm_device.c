@@ -31,6 +31,10 @@ static weft_gemm product_of(const weft_portable_gemm_variant *v, int64_t m, int6
     m = larger(round % 13 == 7 ? 1 : m, least);
     n = larger(round % 13 == 8 ? 1 : n, least);
     k = larger(round % 13 == 9 ? 1 : k, least);
+    const int ragged = v->any && round % 4 == 3; /* lines begin at multiples of 16 bytes, and do not end there */
+    int64_t *const a_length = v->a_mn ? &m : &k, *const b_length = v->b_mn ? &n : &k;
+    *a_length = v->any ? *a_length + (ragged && *a_length % 8 == 0) : to_8(*a_length);
+    *b_length = v->any ? *b_length : to_8(*b_length);
     p.m = swapped ? n : m;
     p.n = swapped ? m : n;
     p.k = k;
@@ -46,8 +50,8 @@ static weft_gemm product_of(const weft_portable_gemm_variant *v, int64_t m, int6
     p.alpha = round % 4 == 0 ? -0.5 : 1;
     p.beta = between(0, 2) == 0 ? 1.5 : 0;
     const int64_t a_lines = p.a_major == WEFT_ROW_MAJOR ? p.m : p.k, b_lines = p.b_major == WEFT_ROW_MAJOR ? p.k : p.n;
-    p.lda += v->any ? between(1, 2) : a_lines == 1 ? between(0, 3) : 0; /* of one line it tells nothing */
-    p.ldb += v->any ? between(0, 2) : b_lines == 1 ? between(0, 3) : 0;
+    p.lda += ragged ? 0 : v->any ? between(1, 2) : a_lines == 1 ? between(0, 3) : 0; /* of one line it tells nothing */
+    p.ldb += ragged ? 0 : v->any ? between(0, 2) : b_lines == 1 ? between(0, 3) : 0;
     const int64_t a_size = p.lda * a_lines, b_size = p.ldb * b_lines;
     if (round % 6 == 0) {
         p.batch = 3;

@@ -104,7 +104,8 @@ static void launches(void **state) {
         assert_string_equal(weft_plan_kernel(plan), "attention_backward_bf16_d128__hopper_main");
         assert_int_equal(plan->schedule.sweep, grid ? WEFT_SWEEP_DESCENDING : WEFT_SWEEP_SHIFT);
         assert_int_equal(plan->schedule.dispatch, grid ? WEFT_DISPATCH_GRID : WEFT_DISPATCH_DYNAMIC);
-        assert_int_equal(weft_plan_workspace(plan), 4 * 2 * 2 * (64 * p.head_dim + 2 * 64 + 1) + 2 * 2 * 2 * plan->walk.cols);
+        assert_int_equal(weft_plan_workspace(plan),
+                         4 * 2 * 2 * (64 * p.head_dim + 2 * 64 + 1) + 2 * 2 * 2 * plan->walk.cols);
         const int before = counts()->launches, together = counts()->cooperative;
         assert_int_equal(weft_plan_run(plan, &x.data, NULL), WEFT_OK);
         assert_int_equal(counts()->launches - before, 3);
@@ -421,8 +422,8 @@ static void depths(void **state) {
         const int wide = dim > 128 || dim_v > 128;
         assert_int_equal(plan->schedule.tile_n, wide ? 64 : 128);
         assert_int_equal(plan->walk.cols, wide ? 5 : 3);
-        /* Two numbers for each query, and a part of a sink's gradient for each block; narrow, also sums as wide as a head is,
-         * not as the variant, a word and turns; and a timetable, unless the form is plain. */
+        /* Two numbers for each query, and a part of a sink's gradient for each block; narrow, also sums as wide as a head
+         * is, not as the variant, a word and turns; and a timetable, unless the form is plain. */
         const size_t tall = strcmp(rows[i / 3].variant, "d64") == 0 ? 128 : 64, blocks = 2 * ((100 + tall - 1) / tall);
         const size_t of_block = 4 * (2 * tall + (i % 3 > 0)) + (wide ? 0 : 4 * (tall * (size_t)dim + 1) + 2 * 3);
         if (wide || i % 3 == 0) {

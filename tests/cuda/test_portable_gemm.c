@@ -86,11 +86,17 @@ static void choices(void **state) {
     p.ldc = 145;
     takes(NULL, &p, "gemm_bf16_kk_64x64__portable");
     p = small();
+    p.k = 35; /* lines that do not end at a multiple of 16 bytes, though they begin there */
+    p.lda = p.ldb = 40;
+    takes(A100, &p, "gemm_bf16_kk_128x128_any__portable");
+    p = small();
     p.m = 1; /* how far lines are apart matters where there are two */
-    p.k = 35;
+    p.k = 40;
+    p.lda = 43;
     p.b_major = WEFT_ROW_MAJOR;
     takes(A100, &p, "gemm_bf16_kn_64x64__portable");
     p.batch = 2;
+    p.a_stride = 43;
     takes(A100, &p, "gemm_bf16_kn_128x128_any__portable");
     script(NULL);
     assert_int_equal(counts()->allocations, 0);

@@ -44,8 +44,11 @@ static int32_t unit_of(const weft_gemm *p, int64_t distance, int64_t stride) {
     return bytes % 16 == 0 ? 16 : bytes % 4 == 0 ? 4 : 2;
 }
 
-static int is_aligned(const weft_gemm *p, const weft_gemm_view *view) {
-    return unit_of(p, a_distance(p, view), view->a_stride) == 16 && unit_of(p, b_distance(p, view), view->b_stride) == 16;
+/* Whether lines of A and B begin at multiples of 16 bytes and end there: a copy of 16 bytes over a matrix's end would read
+ * what is not the caller's. */
+static int is_whole(const weft_gemm *p, const weft_gemm_view *view) {
+    return unit_of(p, a_distance(p, view), view->a_stride) == 16 && unit_of(p, b_distance(p, view), view->b_stride) == 16 &&
+           (view->a_mn ? view->m : p->k) % 8 == 0 && (view->b_mn ? view->n : p->k) % 8 == 0;
 }
 
 static weft_status check(const weft_plan *plan, weft_message *why) {
@@ -82,7 +85,7 @@ static int64_t tile_n_of(const weft_portable_gemm_variant *v, int swapped) {
 /* Whether a variant computes the problem, whatever its tile. */
 static int takes(const weft_portable_gemm_variant *v, const weft_gemm *p, const weft_gemm_view *view,
                  const weft_cuda_device *device) {
-    return v->dtype == p->dtype && v->a_mn == view->a_mn && v->b_mn == view->b_mn && v->any == !is_aligned(p, view) &&
+    return v->dtype == p->dtype && v->a_mn == view->a_mn && v->b_mn == view->b_mn && v->any == !is_whole(p, view) &&
            v->shared_bytes + STATIC_SHARED_BYTES <= (uint32_t)device->shared_bytes;
 }
 

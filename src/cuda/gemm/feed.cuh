@@ -30,10 +30,14 @@ static __device__ __forceinline__ void portable_fetch(const weft_portable_gemm_p
     desk.worker = worker;
 }
 
-/* Copies the first `bytes` of 16, in units of 4 or 2 bytes; the others become zeros. */
+/* Copies the first `bytes` of 16, in units of 16, 4 or 2 bytes; the others become zeros. None reads behind them. */
 static __device__ __forceinline__ void portable_copy_units(uint32_t to, const char *from, int unit, int bytes) {
     extern __shared__ __align__(128) unsigned char gemm_shared[];
-    if (unit == 4) {
+    if (unit == 16 && bytes % 16 == 0) {
+        cp_async_16_first(to, from, bytes);
+        return;
+    }
+    if (unit >= 4 && bytes % 4 == 0) {
 #pragma unroll
         for (int at = 0; at < 16; at += 4) {
             cp_async_4_first(to + at, from + at, min(max(bytes - at, 0), 4));
@@ -82,10 +86,10 @@ template <class S, class O> struct portable_source {
 #pragma unroll(S::any ? 1 : O::passes)
         for (int i = 0; i < O::passes; i++) {
             const int present = i * O::at_once < lines ? bytes : 0;
-            if (!S::any || unit == 16) {
-                cp_async_16_first(to, from, present);
-            } else {
+            if constexpr (S::any) {
                 portable_copy_units(to, from, unit, present);
+            } else {
+                cp_async_16_first(to, from, present);
             }
             to += O::at_once * O::line_bytes;
             from += 2 * O::at_once * ld;
