@@ -273,7 +273,7 @@ class Backward(Command):
                       for sweep in ["forward", "shift"] for dispatch in ["grid", "dynamic"]}  # fmt: skip
         self.assertGreater(waited["forward", "grid"], 0.2)  # in the order in which they start
         self.assertLess(waited["forward", "dynamic"], 0.1)  # by a timetable
-        self.assertLess(waited["shift", "dynamic"], 0.1)
+        self.assertLess(waited["shift", "dynamic"], 0.15)  # where tiles are to be two steps apart, some meet
 
     def test_others_refuse_them(self):
         for sweep in self.SWEEPS:

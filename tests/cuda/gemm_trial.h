@@ -152,4 +152,42 @@ static int run(const weft_cuda_driver *d, const weft_plan *plan, const matrix *a
     return prepared == 0 && weft_plan_run(plan, &data, message) == WEFT_OK && d->copy_out(got, c->there, c->bytes) == 0;
 }
 
+/* Runs the product of a plan and so many times more, and destroys the plan. Whether it is for the kernel `symbol`, unless
+ * that is null, and all is right and the same bits each time; there may be no plan, and the message says why. stored: see
+ * is_whole(); prepare: changes A and B beforehand, or null. */
+static int try_product(const weft_cuda_driver *d, weft_plan *plan, weft_message *message, const char *symbol, size_t stored,
+                       void (*prepare)(const weft_cuda_driver *, const weft_gemm *, matrix *, matrix *), int repeats,
+                       const char *name) {
+    matrix a = {0}, b = {0}, c = {0};
+    char text[1024] = "";
+    void *got = NULL, *again = NULL;
+    int ok = plan && (!symbol || strcmp(((const weft_cuda_plan *)plan->placed)->main->choice.kernel, symbol) == 0);
+    if (ok) {
+        const weft_gemm *p = &plan->gemm;
+        const weft_gemm_extents sizes = gemm_sizes(p);
+        ok = make(d, &a, p->dtype, sizes.a) && make(d, &b, p->dtype, sizes.b) && make(d, &c, p->c_dtype, sizes.c) &&
+             (got = malloc(c.bytes)) && (again = malloc(c.bytes));
+        if (ok && prepare) {
+            prepare(d, p, &a, &b);
+        }
+        ok = ok && run(d, plan, &a, &b, &c, got, message) && is_whole(p, &c, got, stored) && right(p, &a, &b, &c, got);
+        for (int i = 0; i < repeats && ok; i++) {
+            ok = run(d, plan, &a, &b, &c, again, message) && memcmp(got, again, c.bytes) == 0;
+        }
+    }
+    if (!ok) {
+        if (plan) {
+            weft_plan_text(plan, text, sizeof text);
+        }
+        fprintf(stderr, "%s is wrong: %s\n%s", name, message->text, text);
+    }
+    weft_plan_destroy(plan);
+    release(d, &a);
+    release(d, &b);
+    release(d, &c);
+    free(got);
+    free(again);
+    return ok;
+}
+
 #endif

@@ -148,45 +148,20 @@ static int has_all_features(void) {
 /* Plans a product, which has to be for the kernel `symbol` if it is not null; runs it, and so many times more. */
 static int one_product(const weft_cuda_driver *d, const weft_gemm *product, const weft_schedule *s, const char *symbol,
                        int repeats, const char *name) {
-    weft_gemm p = *product;
-    const weft_gemm_extents sizes = gemm_sizes(&p);
-    matrix a = {0}, b = {0}, c = {0};
     weft_device device = WEFT_DEVICE_INIT;
     weft_plan *plan = NULL;
     weft_message message = {""};
-    char text[1024] = "";
     device.kind = WEFT_DEVICE_CUDA;
     device.kernel = "hopper_gemm";
     weft_schedule narrower = *s;
     narrower.cluster_n = 1;
-    int ok = plan_on(&plan, &p, s, NULL, &device, &message) == WEFT_OK;
-    if (!ok && s->cluster_m > 1 && s->cluster_n > 1) { /* refused where a CTA has nothing to send */
-        ok = plan_on(&plan, &p, &narrower, NULL, &device, &message) == WEFT_OK;
+    if (plan_on(&plan, product, s, NULL, &device, &message) && s->cluster_m > 1 && s->cluster_n > 1) {
+        plan_on(&plan, product, &narrower, NULL, &device, &message); /* refused where a CTA has nothing to send */
     }
-    ok = ok && (!symbol || strcmp(((const weft_cuda_plan *)plan->placed)->main->choice.kernel, symbol) == 0);
-    ok = ok && make(d, &a, p.dtype, sizes.a) && make(d, &b, p.dtype, sizes.b) && make(d, &c, p.c_dtype, sizes.c);
-    void *got = ok ? malloc(c.bytes) : NULL, *again = ok ? malloc(c.bytes) : NULL;
-    if (ok && got && again) {
-        p = plan->gemm; /* resolved */
+    if (plan) {
         count_features(plan);
-        ok = run(d, plan, &a, &b, &c, got, &message) && is_whole(&p, &c, got, 16) && right(&p, &a, &b, &c, got);
-        for (int i = 0; i < repeats && ok; i++) {
-            ok = run(d, plan, &a, &b, &c, again, &message) && memcmp(got, again, c.bytes) == 0;
-        }
     }
-    if (!ok) {
-        if (plan) {
-            weft_plan_text(plan, text, sizeof text);
-        }
-        fprintf(stderr, "%s is wrong: %s\n%s", name, message.text, text);
-    }
-    weft_plan_destroy(plan);
-    release(d, &a);
-    release(d, &b);
-    release(d, &c);
-    free(got);
-    free(again);
-    return ok;
+    return try_product(d, plan, &message, symbol, 16, NULL, repeats, name);
 }
 
 static int one_round(const weft_cuda_driver *d, int round) {

@@ -130,45 +130,24 @@ static int has_all_features(void) {
     return missing == 0;
 }
 
+static void poison_both(const weft_cuda_driver *d, const weft_gemm *p, matrix *a, matrix *b) {
+    poison(d, a, p->a_major, p->batch, p->a_stride, p->lda, p->m, p->k);
+    poison(d, b, p->b_major, p->batch, p->b_stride, p->ldb, p->k, p->n);
+}
+
 /* Plans a product, which has to be for the kernel `symbol` if it is not null; runs it, and so many times more. */
 static int one_product(const weft_cuda_driver *d, const weft_gemm *product, const weft_schedule *s, const char *symbol,
                        int repeats, const char *name) {
-    weft_gemm p = *product;
-    const weft_gemm_extents sizes = gemm_sizes(&p);
-    matrix a = {0}, b = {0}, c = {0};
     weft_device device = WEFT_DEVICE_INIT;
     weft_plan *plan = NULL;
     weft_message message = {""};
-    char text[1024] = "";
     device.kind = WEFT_DEVICE_CUDA;
     device.kernel = "portable_gemm";
-    int ok = plan_on(&plan, &p, s, NULL, &device, &message) == WEFT_OK;
-    ok = ok && (!symbol || strcmp(((const weft_cuda_plan *)plan->placed)->main->choice.kernel, symbol) == 0);
-    ok = ok && make(d, &a, p.dtype, sizes.a) && make(d, &b, p.dtype, sizes.b) && make(d, &c, p.c_dtype, sizes.c);
-    void *got = ok ? malloc(c.bytes) : NULL, *again = ok ? malloc(c.bytes) : NULL;
-    if (ok && got && again) {
-        p = plan->gemm; /* resolved */
+    plan_on(&plan, product, s, NULL, &device, &message);
+    if (plan) {
         count_features(plan);
-        poison(d, &a, p.a_major, p.batch, p.a_stride, p.lda, p.m, p.k);
-        poison(d, &b, p.b_major, p.batch, p.b_stride, p.ldb, p.k, p.n);
-        ok = run(d, plan, &a, &b, &c, got, &message) && is_whole(&p, &c, got, 1) && right(&p, &a, &b, &c, got);
-        for (int i = 0; i < repeats && ok; i++) {
-            ok = run(d, plan, &a, &b, &c, again, &message) && memcmp(got, again, c.bytes) == 0;
-        }
     }
-    if (!ok) {
-        if (plan) {
-            weft_plan_text(plan, text, sizeof text);
-        }
-        fprintf(stderr, "%s is wrong: %s\n%s", name, message.text, text);
-    }
-    weft_plan_destroy(plan);
-    release(d, &a);
-    release(d, &b);
-    release(d, &c);
-    free(got);
-    free(again);
-    return ok;
+    return try_product(d, plan, &message, symbol, 1, poison_both, repeats, name);
 }
 
 /* A product of hundreds of tiles at most; every seventh is left to the library. */

@@ -134,7 +134,7 @@ static void waiting_is_priced(void **state) {
     assert_about(waited(WEFT_SWEEP_FORWARD, WEFT_DISPATCH_GRID, WEFT_MASK_CAUSAL, N), (N - 1) / 2.0 * STEP_CYCLES);
     assert_about(waited(WEFT_SWEEP_FORWARD, timed, WEFT_MASK_CAUSAL, N), 0);
     assert_about(waited(WEFT_SWEEP_SHIFT, timed, WEFT_MASK_NONE, N), 0);
-    assert_true(waited(WEFT_SWEEP_SHIFT, WEFT_DISPATCH_DYNAMIC, WEFT_MASK_CAUSAL, N) < apart / 20);
+    assert_true(waited(WEFT_SWEEP_SHIFT, WEFT_DISPATCH_DYNAMIC, WEFT_MASK_CAUSAL, N) < apart / 15);
     assert_about(waited(WEFT_SWEEP_SHIFT_CAUSAL, timed, WEFT_MASK_CAUSAL, N + 1), 0);
 }
 
