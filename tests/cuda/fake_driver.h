@@ -3,6 +3,7 @@
  * FAKE_CUDA, a list of words such as "version=11040 launch=701":
  *
  *   devices=N       how many GPUs there are (1)
+ *   chips=1         GPU i is row i of fake_chips.def; the words below, where they are given, are of all of them
  *   version=N       of the driver (13000)
  *   capability=N    10 major + minor (90)
  *   sms=N           SMs (12)
