@@ -158,6 +158,11 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device) {
     return 0;
 }
 
+int cuDeviceGetPCIBusId(char *text, int size, int device) {
+    snprintf(text, (size_t)size, "0000:%02x:00.0", 0x17 + device - FIRST_HANDLE);
+    return fake_script("bus", 0);
+}
+
 int cuDevicePrimaryCtxRetain(void **context, int device) {
     count(&fake_cuda_counts.contexts, 1);
     *context = &contexts[device % (int)sizeof contexts];
