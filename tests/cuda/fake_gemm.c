@@ -99,6 +99,12 @@ static weft_worker start(const weft_gemm_params *p, const operands *o, unsigned 
     return weft_first_worker(cluster);
 }
 
+/* Whether so many CTAs can share out the steps of a tile: one, two or four groups. */
+static int has_split(int tile_m, int tile_n, int32_t split) {
+    const int32_t group = WEFT_GEMM_SPLIT(tile_m, tile_n);
+    return group > 1 && (split == group || split == 2 * group || split == 4 * group);
+}
+
 int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
     const weft_gemm_phase_params *all = parameters;
     const weft_gemm_params *p = &all->product;
@@ -129,7 +135,8 @@ int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
         (p->first.count > 0 && (p->counter || p->first.steps != weft_ceil_divide(a->k, WEFT_GEMM_STEP))) ||
         phases->count > 8 || (phases->count > 0 && phases->tiles != weft_ceil_divide(a->mn, tile_m)) ||
         (p->side_of_sm && (!p->counter || *p->counter != 0)) || (p->begun && (*p->begun != 0 || p->pace_steps < 1)) ||
-        (p->split > 1 && (p->split != WEFT_GEMM_SPLIT(tile_m, tile_n) || walk->dispatch != WEFT_DISPATCH_GRID))) {
+        (p->split > 1 && (!has_split(tile_m, tile_n, p->split) || walk->dispatch != WEFT_DISPATCH_GRID ||
+                          p->split > weft_ceil_divide(a->k, WEFT_GEMM_STEP)))) {
         return 1;
     }
     fake_begin(p->counter);
