@@ -34,10 +34,11 @@ typedef struct settings {
     const uint32_t *order_table; /* of an order custom that --schedule has, kept until the command ends */
     int64_t order_count;
     uint64_t order_hash; /* 0, or that of an order which --order-file has to give */
-    int32_t device, precise, mask_every_block, no_prefetch, counters, show;
+    int32_t device, precise, mask_every_block, no_prefetch, counters, energy, show;
     int64_t gpu, ctas, repeat;
     int64_t seed, seeds, stages, limit;
-    double drift; /* NaN: not given */
+    const char *sizes; /* of a study */
+    double drift;      /* NaN: not given */
     const char *profile_name;
     const weft_profile *profile; /* that of profile_name */
     int32_t per_domain, curve, tolerances, ours;

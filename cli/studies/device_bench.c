@@ -98,18 +98,24 @@ static weft_status take_bench(ready *plans, const device_case *cases, size_t i, 
     return weft_bench_open(&plans[i].bench, plans[i].plan, &options, message);
 }
 
+/* Nothing is known of a case. */
+static void forget(device_case *c) {
+    const weft_simulation none = WEFT_SIMULATION_INIT;
+    const weft_energy no_energy = WEFT_ENERGY_INIT;
+    c->seconds = c->tflops = NAN;
+    c->sim = none;
+    c->energy = no_energy;
+    for (int k = 0; k < WEFT_COUNTERS; k++) {
+        c->values[k] = NAN;
+    }
+}
+
 /* Makes the plan of a case, and buffers for it. A refused plan is left null when it may be skipped. */
 static int make_ready(device_bench *b, device_case *cases, size_t i, ready *plans, int skip) {
-    const weft_simulation none = WEFT_SIMULATION_INIT;
     device_case *c = &cases[i];
     weft_message message = {""};
     weft_plan_options options = WEFT_PLAN_OPTIONS_INIT;
     c->kernel[0] = '\0';
-    c->seconds = c->tflops = NAN;
-    c->sim = none;
-    for (int k = 0; k < WEFT_COUNTERS; k++) {
-        c->values[k] = NAN;
-    }
     c->device.struct_size = sizeof c->device;
     c->device.kind = WEFT_DEVICE_CUDA;
     c->device.index = weft_study_index(b);
@@ -147,13 +153,35 @@ static int simulate_all(const ready *plans, device_case *cases, size_t count) {
     return status && !is_unknown ? complain(EXIT_FAILED, "%s", message.text) : EXIT_OK;
 }
 
+/* Plans of all cases; null, with an exit code, when there is no memory for them. */
+static ready *make_all(device_bench *b, device_case *cases, size_t count, int skip, int *code) {
+    ready *plans = calloc(count, sizeof *plans);
+    *code = plans ? EXIT_OK : complain(EXIT_FAILED, "out of memory");
+    for (size_t i = 0; i < count && *code == EXIT_OK; i++) {
+        *code = make_ready(b, cases, i, plans, skip);
+    }
+    return plans;
+}
+
+static void release_all(ready *plans, size_t count) {
+    for (size_t i = count; plans && i-- > 0;) { /* the last one first, as they were opened one inside the other */
+        if (plans[i].owns_bench) {
+            weft_bench_close(plans[i].bench);
+        }
+    }
+    for (size_t i = 0; plans && i < count; i++) {
+        weft_plan_destroy(plans[i].plan);
+    }
+    free(plans);
+}
+
 int device_bench_run(device_bench *bench, device_case *cases, size_t count, int tasks, int skip) {
     weft_message message = {"out of memory"};
-    ready *plans = calloc(count, sizeof *plans);
-    int code = plans ? EXIT_OK : complain(EXIT_FAILED, "out of memory");
-    for (size_t i = 0; i < count && code == EXIT_OK; i++) {
-        code = make_ready(bench, cases, i, plans, skip);
+    int code;
+    for (size_t i = 0; i < count; i++) {
+        forget(&cases[i]);
     }
+    ready *plans = make_all(bench, cases, count, skip, &code);
     if (code == EXIT_OK && (tasks & DEVICE_TIME)) {
         const weft_status status = time_all(plans, cases, count, &message);
         code = status ? complain_status(status, &message) : EXIT_OK;
@@ -164,14 +192,53 @@ int device_bench_run(device_bench *bench, device_case *cases, size_t count, int 
     if (code == EXIT_OK && (tasks & DEVICE_SIMULATE)) {
         code = simulate_all(plans, cases, count);
     }
-    for (size_t i = count; plans && i-- > 0;) { /* the last one first, as they were opened one inside the other */
-        if (plans[i].owns_bench) {
-            weft_bench_close(plans[i].bench);
-        }
+    release_all(plans, count);
+    return code;
+}
+
+int device_bench_check_energy(device_bench *bench) {
+    weft_message message = {""};
+    return weft_study_check_energy(bench, &message) ? complain(EXIT_FAILED, "%s", message.text) : EXIT_OK;
+}
+
+static int by_joules(const void *a, const void *b) {
+    const double x = ((const weft_energy *)a)->joules, y = ((const weft_energy *)b)->joules;
+    return (x > y) - (x < y);
+}
+
+/* In turns, as times are; each measurement waits for its own clocks. */
+static weft_status energy_all(device_bench *b, const ready *plans, device_case *cases, size_t count, size_t rounds,
+                              weft_message *message) {
+    const weft_energy none = WEFT_ENERGY_INIT;
+    weft_energy *found = calloc(count * rounds, sizeof *found);
+    weft_status status = found ? WEFT_OK : WEFT_NO_MEMORY;
+    for (size_t i = 0; i < count * rounds && status == WEFT_OK; i++) {
+        const size_t which = i % count;
+        weft_energy *to = &found[which * rounds + i / count];
+        *to = none;
+        status = weft_study_energy(b, plans[which].bench, plans[which].plan, 0, to, message);
     }
-    for (size_t i = 0; plans && i < count; i++) {
-        weft_plan_destroy(plans[i].plan);
+    for (size_t i = 0; i < count && status == WEFT_OK; i++) {
+        qsort(found + i * rounds, rounds, sizeof *found, by_joules);
+        cases[i].energy = found[i * rounds + rounds / 2];
+        cases[i].seconds = cases[i].energy.seconds;
+        cases[i].tflops = weft_problem_flops(&cases[i].problem) / cases[i].seconds / 1e12;
     }
-    free(plans);
+    free(found);
+    return status;
+}
+
+int device_bench_energy(device_bench *bench, device_case *cases, size_t count, size_t rounds) {
+    weft_message message = {"out of memory"};
+    ready *plans = NULL;
+    int code = device_bench_check_energy(bench);
+    if (code == EXIT_OK) {
+        plans = make_all(bench, cases, count, 0, &code);
+    }
+    if (code == EXIT_OK) {
+        const weft_status status = energy_all(bench, plans, cases, count, rounds, &message);
+        code = status ? complain_status(status, &message) : EXIT_OK;
+    }
+    release_all(plans, count);
     return code;
 }

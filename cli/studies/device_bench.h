@@ -29,6 +29,7 @@ typedef struct device_case {
     double seconds, tflops;       /* median of the runs */
     double values[WEFT_COUNTERS]; /* counters of one run that begins with an empty L2; NaN where there are none */
     weft_simulation sim;          /* of the same plan on the machine that the GPU is */
+    weft_energy energy;           /* of the runs that device_bench_energy() measured; 0 J: none */
 } device_case;
 
 /* Opens GPU `index`. Returns an exit code; what is wrong has been printed. */
@@ -45,6 +46,17 @@ enum device_task { DEVICE_TIME = 1, DEVICE_COUNT = 2, DEVICE_COUNT_TRAFFIC = 4, 
  * exit code; what is wrong has been printed, with the command that would read the counters where CUPTI cannot. A case whose
  * plan the GPU refuses is left with an empty kernel name when `skip` is set. */
 int device_bench_run(device_bench *bench, device_case *cases, size_t count, int tasks, int skip);
+
+/* Measures the energy of cases in turns, `rounds` times each: the median by joules stays, and the case's time becomes that
+ * of its runs. Returns an exit code; what is wrong has been printed, before anything runs where the GPU tells no energy. */
+int device_bench_energy(device_bench *bench, device_case *cases, size_t count, size_t rounds);
+
+/* Whether the GPU tells its energy; else an exit code, with the reason printed. */
+int device_bench_check_energy(device_bench *bench);
+
+/* Energy as JSON and as a line of text; `flops` are of a run. */
+json_t *device_energy_json(const weft_energy *energy, double flops);
+void device_energy_print(const weft_energy *energy, double flops);
 
 /* The columns of a case as CSV: the header, which differs by operation, and a line. */
 void device_case_csv_header(FILE *file, int32_t operation);

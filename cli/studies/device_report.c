@@ -1,4 +1,5 @@
 /* What was measured on a GPU, written down: CSV for records, text beside the simulator's view; and what to run instead. */
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -84,7 +85,7 @@ void device_case_csv_header(FILE *file, int32_t operation) {
     for (int32_t i = 0; i < WEFT_COUNTERS; i++) {
         fprintf(file, ",simulated_%s", weft_counter_describe(i)->key);
     }
-    fputc('\n', file);
+    fputs(",joules,watts\n", file);
 }
 
 void device_case_csv(FILE *file, const char *study, const char *gpu, const device_case *c) {
@@ -98,6 +99,8 @@ void device_case_csv(FILE *file, const char *study, const char *gpu, const devic
     for (int32_t i = 0; i < WEFT_COUNTERS; i++) {
         csv_number(file, simulated(c, (weft_counter)i));
     }
+    csv_number(file, c->energy.joules > 0 ? c->energy.joules : NAN);
+    csv_number(file, c->energy.joules > 0 ? c->energy.watts : NAN);
     fputc('\n', file);
 }
 
@@ -126,6 +129,16 @@ json_t *device_case_json(const device_case *c) {
         weft_json_set(&object, weft_counter_describe(i)->key, isnan(c->values[i]) ? json_null() : json_real(c->values[i]));
     }
     return object;
+}
+
+json_t *device_energy_json(const weft_energy *e, double flops) {
+    return json_pack("{s:f, s:f, s:f, s:f, s:I, s:b}", "joules", e->joules, "watts", e->watts, "seconds", e->seconds,
+                     "tflop_per_joule", flops / e->joules / 1e12, "runs", (json_int_t)e->runs, "settled", e->settled);
+}
+
+void device_energy_print(const weft_energy *e, double flops) {
+    printf("energy: %.4g J a run, %.1f W, %.4g TFLOP/J (%" PRId64 " runs of %.6f s%s)\n", e->joules, e->watts,
+           flops / e->joules / 1e12, e->runs, e->seconds, e->settled ? "" : "; clocks had not settled");
 }
 
 /* The kernel keeps the arguments with a null after each. */

@@ -26,6 +26,14 @@ static void head_csv(study *s, int32_t operation) {
     }
 }
 
+void study_write_case(study *s, const device_case *c) {
+    head_csv(s, c->problem.operation);
+    if (s->csv) {
+        device_case_csv(s->csv, s->info->name, device_bench_name(s->bench), c);
+        fflush(s->csv); /* a long study that is ended early leaves what it has */
+    }
+}
+
 int study_run_cases(study *s, device_case *cases, size_t count, int skip) {
     if (s->counting) {
         s->units += (double)count;
@@ -47,14 +55,8 @@ int study_run_cases(study *s, device_case *cases, size_t count, int skip) {
         if (cases[i].kernel[0]) {
             add_error(&s->misses, (double)cases[i].sim.total.misses, cases[i].values[WEFT_COUNTER_L2_MISSES]);
             add_error(&s->dram, (double)cases[i].sim.total.dram_read_bytes, cases[i].values[WEFT_COUNTER_DRAM_READ_BYTES]);
-            head_csv(s, cases[i].problem.operation);
-            if (s->csv) {
-                device_case_csv(s->csv, s->info->name, device_bench_name(s->bench), &cases[i]);
-            }
+            study_write_case(s, &cases[i]);
         }
-    }
-    if (s->csv) { /* a long study that is ended early leaves what it has */
-        fflush(s->csv);
     }
     progress_add((double)count);
     return !s->failed;

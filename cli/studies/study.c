@@ -21,14 +21,17 @@ const study_info study_table[] = {
      "Attention by the sides of this GPU's L2", device_numa, 1},
     {"h200", "The two sides of an H200's L2", "measured", "by us, with Nsight Compute", study_h200,
      "The simulator against this GPU", device_h200, 0},
+    {"energy", NULL, NULL, NULL, NULL, "Energy of products by their order on this GPU", device_energy, 0},
     {0, 0, 0, 0, 0, 0, 0, 0},
 };
 
-const char *study_names(void) {
+const char *study_names(int simulated) {
     static char text[256];
     size_t used = 0;
     for (const study_info *info = study_table; info->name; info++) {
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "", info->name);
+        if (info->run || !simulated) {
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "", info->name);
+        }
     }
     snprintf(text + used, sizeof text - used, " and all");
     return text;

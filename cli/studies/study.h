@@ -28,6 +28,8 @@ typedef struct study {
     int counting;
     double units;
     device_bench *bench;
+    const char *sizes;    /* of products; null: the study's */
+    size_t repeat;        /* how often energy is measured; 0: the study says */
     const char *csv_path; /* of the file that is made with the first row */
     FILE *csv;
     int32_t headed; /* the operation of the columns that the file has; 0: none yet */
@@ -38,8 +40,8 @@ typedef struct study {
 typedef struct study_info {
     const char *name, *title;
     const char *beside, *source; /* what the simulated numbers stand beside, "published" or "measured", and by whom */
-    void (*run)(study *s);
-    const char *device_title; /* of the same on a live GPU, or null */
+    void (*run)(study *s);       /* null: there is nothing to simulate without a GPU */
+    const char *device_title;    /* of the same on a live GPU, or null */
     void (*run_on_device)(study *s);
     int is_long; /* takes minutes: only where it is named, or all are */
 } study_info;
@@ -48,8 +50,8 @@ extern const study_info study_table[];
 
 enum { STUDY_SEEDS = 5 }; /* where nobody says how many */
 
-/* The names of all studies, for messages: "sawtooth, cutile, ... and all". */
-const char *study_names(void);
+/* The names of all studies, or of those that need no GPU, for messages: "sawtooth, cutile, ... and all". */
+const char *study_names(int simulated);
 
 /* Gathers the simulations of a study; study_run() runs them for each seed and makes the rows. Both return 0 when the study
  * has failed. */
@@ -73,6 +75,9 @@ void study_measured(study *s, const char *section, double published, double simu
                     ...) __attribute__((format(printf, 6, 7)));
 void study_measured_between(study *s, const char *section, double published, double simulated, double measured, double low,
                             double high, const char *label, ...) __attribute__((format(printf, 8, 9)));
+
+/* Writes down the raw numbers of a case. */
+void study_write_case(study *s, const device_case *c);
 
 /* Runs cases on the GPU, all of them timed, counted and simulated, and writes their raw numbers. Returns 0 when the study
  * has failed. `skip` as in device_bench_run(). */
@@ -101,5 +106,6 @@ void device_cutile(study *s);
 void device_numa(study *s);
 void device_tile_scheduling(study *s);
 void device_h200(study *s);
+void device_energy(study *s);
 
 #endif

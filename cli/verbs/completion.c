@@ -20,7 +20,9 @@ static void print_words(const verb *v) {
     }
     if (strstr(words, "STUDY")) {
         for (const study_info *info = study_table; info->name; info++) {
-            printf("%s ", info->name);
+            if (info->run || v->run == cmd_reproduce) { /* a report has no GPU */
+                printf("%s ", info->name);
+            }
         }
         fputs("all", stdout);
         return;

@@ -27,9 +27,9 @@ static json_t *study_json(const study *s) {
                      "source", info->source, "rows", rows);
 }
 
-/* With no word, all but those that take minutes. */
+/* With no word, all but those that take minutes; of those that are simulated. */
 static int is_asked(const study_info *info, const char *which) {
-    return !which ? !info->is_long : strcmp(which, "all") == 0 || strcmp(which, info->name) == 0;
+    return !info->run ? 0 : !which ? !info->is_long : strcmp(which, "all") == 0 || strcmp(which, info->name) == 0;
 }
 
 /* Studies and how many there are. */
@@ -49,7 +49,7 @@ static int gather_studies(const char *which, reproduced *all) {
             all->units += simulations_units(&s->simulations);
         }
     }
-    return all->count ? EXIT_OK : complain(EXIT_USAGE, "study %s is not known: %s are", which, study_names());
+    return all->count ? EXIT_OK : complain(EXIT_USAGE, "study %s is not known: %s are", which, study_names(1));
 }
 
 static int run_studies(reproduced *all, json_t **list) {

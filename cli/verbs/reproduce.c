@@ -43,11 +43,12 @@ static void show(outcome *o, const settings *s, const char *name, const char *ti
 
 /* The word is a study's name, or stands for all that there are on this device. */
 static int is_asked(const study_info *info, const char *which, int on_device) {
-    return strcmp(which, info->name) == 0 || (strcmp(which, "all") == 0 && (!on_device || info->run_on_device));
+    return strcmp(which, info->name) == 0 || (strcmp(which, "all") == 0 && (on_device ? info->run_on_device : info->run));
 }
 
 static int run_on_device(const settings *s, const char *which, outcome *o) {
-    study all = {.csv_path = s->output}, counter = {.counting = 1};
+    study all = {.csv_path = s->output, .sizes = s->sizes, .repeat = (size_t)s->repeat};
+    study counter = {.counting = 1, .sizes = s->sizes, .repeat = (size_t)s->repeat};
     int code = device_bench_open(&all.bench, (int32_t)s->gpu);
     for (const study_info *info = study_table; info->name && progress_seen() && code == EXIT_OK; info++) {
         if (is_asked(info, which, 1) && info->run_on_device) {
@@ -85,7 +86,9 @@ static int run_simulated(const settings *s, const char *which, outcome *o) {
     int count = 0, code = EXIT_OK;
     memset(list, 0, sizeof list);
     for (const study_info *info = study_table; info->name && count < STUDIES && code == EXIT_OK; info++) {
-        if (is_asked(info, which, 0)) {
+        if (is_asked(info, which, 0) && !info->run) {
+            code = complain(EXIT_USAGE, "study %s measures a GPU: --device cuda", which);
+        } else if (is_asked(info, which, 0)) {
             code = study_gather(&list[count], info, (uint64_t)s->seed, seeds) ? EXIT_OK : EXIT_FAILED;
             units += simulations_units(&list[count++].simulations);
         }
@@ -115,7 +118,10 @@ static int check(const settings *s, const char *which) {
         known |= strcmp(which, info->name) == 0;
     }
     if (!known) {
-        return complain(EXIT_USAGE, "study %s is not known: %s are", which, study_names());
+        return complain(EXIT_USAGE, "study %s is not known: %s are", which, study_names(0));
+    }
+    if (s->sizes && strcmp(which, "energy") != 0) {
+        return complain(EXIT_USAGE, "--sizes is for the study energy");
     }
     if (s->output && !on_device) {
         return complain(EXIT_USAGE, "--output is for studies on a GPU: --device cuda");

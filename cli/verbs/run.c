@@ -13,14 +13,15 @@
 #include "progress.h"
 #include "verbs/count.h"
 
-/* How long a run took, the median of `runs`, and whether it was right. */
+/* How long a run took, the median of `runs`, and whether it was right; with --energy what it took. */
 typedef struct outcome {
     double seconds;
     int64_t runs;
     weft_check check;
+    weft_energy energy;
 } outcome;
 
-static int report_as_json(const settings *s, const weft_plan *plan, const outcome *o, double tflops,
+static int report_as_json(const settings *s, const weft_plan *plan, const outcome *o, double flops, double tflops,
                           const device_case *counted) {
     const weft_check *c = &o->check;
     json_t *object = json_pack(
@@ -32,15 +33,19 @@ static int report_as_json(const settings *s, const weft_plan *plan, const outcom
     if (counted) {
         weft_json_set(&object, "counters", device_case_json(counted));
     }
+    if (s->energy) {
+        weft_json_set(&object, "energy", device_energy_json(&o->energy, flops));
+    }
     return print_json(object);
 }
 
 /* `counted` is null without --counters. */
 static int report(const settings *s, const weft_plan *plan, const outcome *o, const device_case *counted) {
     const weft_check *c = &o->check;
-    const double tflops = o->seconds > 0 ? weft_problem_flops(weft_plan_problem(plan)) / o->seconds / 1e12 : 0;
+    const double flops = weft_problem_flops(weft_plan_problem(plan));
+    const double tflops = o->seconds > 0 ? flops / o->seconds / 1e12 : 0;
     if (s->json) {
-        const int code = report_as_json(s, plan, o, tflops, counted);
+        const int code = report_as_json(s, plan, o, flops, tflops, counted);
         return code ? code : c->passed ? EXIT_OK : EXIT_FAILED;
     }
     printf("%s on %s: %.6f s", weft_plan_kernel(plan), weft_plan_backend(plan), o->seconds);
@@ -49,6 +54,9 @@ static int report(const settings *s, const weft_plan *plan, const outcome *o, co
     }
     printf(", %s\ncheck: error %.3g, allowed %.3g, %" PRId64 " %s compared: %s\n", weft_rate_text(tflops).text,
            c->max_error, c->bound, c->checked, c->unit, c->passed ? "passed" : "FAILED");
+    if (s->energy) {
+        device_energy_print(&o->energy, flops);
+    }
     if (counted) {
         device_case_print(counted);
     }
@@ -86,11 +94,12 @@ static weft_status time_runs(const settings *s, weft_bench *bench, const weft_pl
     return status;
 }
 
-static int run(const settings *s, const weft_plan *plan) {
+/* `study` is null without --energy. */
+static int run(const settings *s, const weft_plan *plan, weft_study *study) {
     weft_bench_options options = WEFT_BENCH_INIT;
     weft_bench *bench = NULL;
     weft_message message = {"out of memory"};
-    outcome o = {0, 0, WEFT_CHECK_INIT};
+    outcome o = {0, 0, WEFT_CHECK_INIT, WEFT_ENERGY_INIT};
     device_case counted;
     progress_part part = {1, 0};
     options.seed = (uint64_t)s->seed;
@@ -103,10 +112,23 @@ static int run(const settings *s, const weft_plan *plan) {
         progress_end();
     }
     status = status ? status : weft_bench_check(bench, &o.check, &message);
+    if (status == WEFT_OK && study) {
+        status = weft_study_energy(study, bench, plan, 0, &o.energy, &message);
+    }
     weft_bench_close(bench);
     int code = status ? complain_status(status, &message) : EXIT_OK;
     code = code || !s->counters ? code : count_plan(s, plan, &counted);
     return code ? code : report(s, plan, &o, s->counters ? &counted : NULL);
+}
+
+/* With --energy, whether there is any is asked before the problem runs. */
+static int run_with_energy(const settings *s, const weft_plan *plan) {
+    device_bench *bench = NULL;
+    int code = s->energy ? device_bench_open(&bench, (int32_t)s->gpu) : EXIT_OK;
+    code = code || !s->energy ? code : device_bench_check_energy(bench);
+    code = code ? code : run(s, plan, bench);
+    device_bench_close(bench);
+    return code;
 }
 
 int cmd_run(const settings *s, const char *const *words, size_t count) {
@@ -119,6 +141,8 @@ int cmd_run(const settings *s, const char *const *words, size_t count) {
     int code = make_plan(s, &plan);
     if (code == EXIT_OK && s->counters && !on_gpu) {
         code = complain(EXIT_USAGE, "--counters are of a GPU: --device cuda");
+    } else if (code == EXIT_OK && s->energy && !on_gpu) {
+        code = complain(EXIT_USAGE, "--energy is of a GPU: --device cuda");
     }
     if (code == EXIT_OK) {
         if (s->verbose) {
@@ -129,7 +153,7 @@ int cmd_run(const settings *s, const char *const *words, size_t count) {
             printf("planned for this %s: %s (--machine chooses another)\n", on_gpu ? "GPU" : "host",
                    weft_plan_machine(plan)->title);
         }
-        code = run(s, plan);
+        code = run_with_energy(s, plan);
     }
     weft_plan_destroy(plan);
     return code;

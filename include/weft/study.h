@@ -1,6 +1,6 @@
 /** @file
- * What studies do with a GPU beyond running plans on it: counting what the hardware counts, and placing workers by the
- * sides of its L2.
+ * What studies do with a GPU beyond running plans on it: counting what the hardware counts, measuring energy, and placing
+ * workers by the sides of its L2.
  */
 #ifndef WEFT_STUDY_H
 #define WEFT_STUDY_H
@@ -64,6 +64,30 @@ WEFT_API int32_t weft_study_index(const weft_study *study);
  * WEFT_UNSUPPORTED when it is too old, the chip or its driver refuses, or none of the counters exists on the chip. */
 WEFT_API weft_status weft_study_count(weft_study *study, weft_bench *bench, const weft_plan *plan,
                                       const weft_counter *wanted, size_t count, double *values, weft_message *message);
+
+/** What runs of a plan take, one after the other, once clocks have settled. */
+typedef struct weft_energy {
+    size_t struct_size; /**< set by WEFT_ENERGY_INIT */
+    double joules;      /**< of one run, in the mean */
+    double seconds;     /**< of one run, in the mean */
+    double watts;       /**< of the GPU with its memory, as NVML counts it */
+    int64_t runs;       /**< that were measured */
+    int32_t settled; /**< 1: before, two half seconds in a row took the same to 0.5 %; 0: clocks still moved after 10 s */
+} weft_energy;
+
+#define WEFT_ENERGY_INIT                                                                                                   \
+    { sizeof(weft_energy), 0.0, 0.0, 0.0, 0, 0 }
+
+/** Whether the GPU tells its energy: without running anything. WEFT_NOT_FOUND when there is no NVML, or it does not know
+ * the GPU; WEFT_UNSUPPORTED when it is too old, or the GPU has no counter. */
+WEFT_API weft_status weft_study_check_energy(weft_study *study, weft_message *message);
+
+/** Measures the energy of runs of a plan of the bench: at least a second for clocks to settle, then `seconds` or more
+ * (0: 2 s), as many as make the counter's resolution cost less than 2 %.
+ *
+ * The statuses of weft_study_check_energy(); WEFT_FAILED when the counter stands still. */
+WEFT_API weft_status weft_study_energy(weft_study *study, weft_bench *bench, const weft_plan *plan, double seconds,
+                                       weft_energy *energy, weft_message *message);
 
 /** Makes the even workers of a plan of the bench run on one side of the L2 and the odd ones on the other, which is where
  * swizzled orders with two domains, and the simulator, suppose them; and makes sure that no tile is missing then.

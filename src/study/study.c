@@ -53,6 +53,9 @@ void weft_study_close(weft_study *s) {
         weft_cuda_leave(s->driver, s->pushed);
         s->driver->primary_release(s->device.handle);
     }
+    if (s) {
+        weft_nvml_close(&s->nvml);
+    }
     free(s);
 }
 

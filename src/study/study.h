@@ -4,6 +4,7 @@
 
 #include <weft/study.h>
 
+#include "counters/nvml.h"
 #include "cuda/driver/driver.h"
 
 struct weft_study {
@@ -22,6 +23,8 @@ struct weft_study {
     /* Workers by side: which worker the CTA on each SM stands for. */
     uint64_t worker_of_sm; /* device memory, or 0 */
     int workers;           /* one to an SM; 0: not measured yet */
+
+    weft_nvml nvml; /* open once energy was asked for */
 };
 
 /* Ends the session, where there is one. */

@@ -222,7 +222,7 @@ class Simulate(Command):
         self.refused("drift 2 is not at most 1", "simulate", "gemm", "--drift", "2")
         self.refused("stages 99 is not at most 16", "simulate", "gemm", "--stages", "99")
         self.refused("cluster 3x1 does not divide the grid of 8x8 tiles", "simulate", "gemm", "--machine", "h100", "--cluster", "3x1")
-        self.refused("study gb10 is not known: sawtooth, cutile, tile-scheduling, spark-gemm, numa, h200 and all are", "reproduce", "gb10")
+        self.refused("study gb10 is not known: sawtooth, cutile, tile-scheduling, spark-gemm, numa, h200, energy and all are", "reproduce", "gb10")
         self.refused("--seeds 1001 is more than 1000", "reproduce", "cutile", "--seeds", "1001")
         self.refused("--seeds 0 is not at least 1", "reproduce", "cutile", "--seeds", "0")
         self.refused("--output is for studies on a GPU: --device cuda", "reproduce", "cutile", "-o", "x.csv")

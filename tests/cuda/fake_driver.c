@@ -34,6 +34,37 @@ int fake_script(const char *word, int otherwise) {
     return otherwise;
 }
 
+typedef struct chip {
+    const char *machine, *name;
+    int capability, sms, shared, l2, clock;
+} chip;
+
+static const chip chips[] = {
+#define FAKE_CHIP(...) {__VA_ARGS__},
+#include "fake_chips.def"
+#undef FAKE_CHIP
+};
+enum { CHIPS = sizeof chips / sizeof *chips, FIRST_HANDLE = 40 };
+
+/* The GPU of a handle, as it is scripted. */
+static chip chip_of(int device) {
+    static const chip usual = {"h200", "NVIDIA Fake H200", 90, 12, 227 << 10, 6 << 20, 1980000};
+    chip c = fake_script("chips", 0) ? chips[(device - FIRST_HANDLE) % CHIPS] : usual;
+    c.capability = fake_script("capability", c.capability);
+    c.sms = fake_script("sms", c.sms);
+    c.shared = fake_script("shared", c.shared);
+    c.l2 = fake_script("l2", c.l2);
+    return c;
+}
+
+/* The GPU of the current context; contexts are addresses here. */
+static char contexts[64];
+
+static int current_device(void) {
+    const char *top = depth ? stack[depth - 1] : NULL;
+    return top >= contexts && top < contexts + sizeof contexts ? (int)(top - contexts) : FIRST_HANDLE;
+}
+
 static void count(int *what, int by) {
     __atomic_fetch_add(what, by, __ATOMIC_SEQ_CST);
 }
@@ -76,42 +107,41 @@ int cuGetErrorString(int result, const char **text) {
 }
 
 int cuDeviceGetCount(int *number) {
-    *number = fake_script("devices", 1);
+    *number = fake_script("devices", fake_script("chips", 0) ? CHIPS : 1);
     return 0;
 }
 
 int cuDeviceGet(int *device, int ordinal) {
-    *device = 40 + ordinal; /* a handle need not be the number */
+    *device = FIRST_HANDLE + ordinal; /* a handle need not be the number */
     return 0;
 }
 
 int cuDeviceGetName(char *name, int size, int device) {
-    (void)device;
-    snprintf(name, (size_t)size, "NVIDIA Fake H200");
+    snprintf(name, (size_t)size, "%s", chip_of(device).name);
     return 0;
 }
 
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
-    (void)device;
+    const chip c = chip_of(device);
     switch (attribute) {
     case WEFT_CU_DEVICE_CAPABILITY_MAJOR:
-        *value = fake_script("capability", 90) / 10;
+        *value = c.capability / 10;
         return 0;
     case WEFT_CU_DEVICE_CAPABILITY_MINOR:
-        *value = fake_script("capability", 90) % 10;
+        *value = c.capability % 10;
         return 0;
     case WEFT_CU_DEVICE_MULTIPROCESSOR_COUNT:
-        *value = fake_script("sms", 12);
+        *value = c.sms;
         return 0;
     case WEFT_CU_DEVICE_L2_CACHE_SIZE:
-        *value = fake_script("l2", 6 << 20);
+        *value = c.l2;
         return 0;
     case WEFT_CU_DEVICE_MAX_SHARED_MEMORY_OPTIN:
-        *value = fake_script("shared", 232448);
+        *value = c.shared;
         return 0;
     case WEFT_CU_DEVICE_CLOCK_RATE:
         count(&fake_cuda_counts.clock_questions, 1);
-        *value = 1980000;
+        *value = c.clock;
         return 0;
     case WEFT_CU_DEVICE_PAGEABLE_MEMORY_ACCESS:
         *value = 0;
@@ -128,10 +158,14 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device) {
     return 0;
 }
 
+int cuDeviceGetPCIBusId(char *text, int size, int device) {
+    snprintf(text, (size_t)size, "0000:%02x:00.0", 0x17 + device - FIRST_HANDLE);
+    return fake_script("bus", 0);
+}
+
 int cuDevicePrimaryCtxRetain(void **context, int device) {
-    static char contexts[64];
     count(&fake_cuda_counts.contexts, 1);
-    *context = &contexts[device % 64];
+    *context = &contexts[device % (int)sizeof contexts];
     return 0;
 }
 
@@ -147,7 +181,7 @@ int cuCtxGetCurrent(void **context) {
 }
 
 int cuCtxGetDevice(int *device) {
-    *device = 40;
+    *device = current_device();
     return depth ? 0 : 201;
 }
 
@@ -188,15 +222,22 @@ int cuLibraryLoadData(void **library, const void *code, int *jit_options, void *
     return 0;
 }
 
-/* A kernel is its name, kept for good. */
+/* A kernel is its name, kept for good, and the chip that its image is for: 90, or 0 for every one. */
+static struct {
+    char *name;
+    int chip;
+} kernels[256];
+
 int cuLibraryGetKernel(void **kernel, void *library, const char *name) {
-    static char *names[256];
     int result = library ? fake_script("kernel", 0) : 1;
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < 256 && !result; i++) {
-        names[i] = names[i] ? names[i] : strdup(name);
-        if (strcmp(names[i], name) == 0) {
-            *kernel = names[i];
+        if (!kernels[i].name) {
+            kernels[i].name = strdup(name);
+            kernels[i].chip = strstr(library, "_sm90a") ? 90 : 0; /* an image is its name: see fake_images.h */
+        }
+        if (strcmp(kernels[i].name, name) == 0) {
+            *kernel = kernels[i].name;
             break;
         }
     }
@@ -204,9 +245,16 @@ int cuLibraryGetKernel(void **kernel, void *library, const char *name) {
     return result;
 }
 
+/* As the driver, no kernel of another chip. */
 int cuKernelGetFunction(void **function, void *kernel) {
+    int chip = 0;
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < 256 && kernels[i].name; i++) {
+        chip = kernels[i].name == kernel ? kernels[i].chip : chip;
+    }
+    pthread_mutex_unlock(&lock);
     *function = kernel;
-    return depth ? 0 : 201;
+    return !depth ? 201 : chip && chip != chip_of(current_device()).capability ? 209 : 0;
 }
 
 int cuFuncGetAttribute(int *value, int attribute, void *function) {
@@ -217,7 +265,7 @@ int cuFuncGetAttribute(int *value, int attribute, void *function) {
 
 int cuFuncSetAttribute(void *function, int attribute, int value) {
     (void)function, (void)attribute;
-    return value <= fake_script("shared", 232448) ? 0 : 1;
+    return value <= chip_of(current_device()).shared ? 0 : 1;
 }
 
 int cuFuncLoad(void *function) {
@@ -227,7 +275,8 @@ int cuFuncLoad(void *function) {
 
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ctas, void *function, int threads, size_t shared) {
     (void)function;
-    const int by_shared = (int)(233472 / (shared + 1024)), by_threads = threads > 512 ? 1 : 512 / threads;
+    const size_t all = (size_t)chip_of(current_device()).shared + 1024; /* of an SM, which keeps 1 KiB for each CTA */
+    const int by_shared = (int)(all / (shared + 1024)), by_threads = threads > 512 ? 1 : 512 / threads;
     *ctas = by_shared < by_threads ? by_shared : by_threads;
     return 0;
 }
@@ -239,7 +288,8 @@ int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned gr
     if (result || fake_script("launch", 0)) {
         return result ? result : fake_script("launch", 0);
     }
-    if (!depth || grid_y * grid_z * block_y * block_z != 1 || grid_x < 1 || block_x < 1 || shared > 232448) {
+    if (!depth || grid_y * grid_z * block_y * block_z != 1 || grid_x < 1 || block_x < 1 ||
+        shared > (unsigned)chip_of(current_device()).shared) {
         return 1;
     }
     count(&fake_cuda_counts.launches, 1);
@@ -260,7 +310,12 @@ int cuLaunchCooperativeKernel(void *function, unsigned grid_x, unsigned grid_y, 
 
 int cuLaunchKernelEx(const void *launch, void *function, void **parameters, void **extra) {
     const weft_cu_launch *l = launch;
-    for (unsigned i = 0; i < l->count; i++) { /* as a capture has it */
+    for (unsigned i = 0; i < l->count; i++) {
+        if ((l->attributes[i].id == WEFT_CU_LAUNCH_OVERLAP || l->attributes[i].id == WEFT_CU_LAUNCH_CLUSTER) &&
+            chip_of(current_device()).capability < 90) {
+            return WEFT_CU_NOT_SUPPORTED;
+        }
+        /* as a capture has it */
         if (l->attributes[i].id == WEFT_CU_LAUNCH_OVERLAP &&
             fake_script("node", WEFT_CU_NODE_KERNEL) != WEFT_CU_NODE_KERNEL) {
             return 1;
@@ -301,6 +356,7 @@ typedef struct block {
     struct block *next;
     char *data;
     size_t bytes;
+    int ordinal; /* of the GPU */
 } block;
 static block *blocks;
 
@@ -314,7 +370,7 @@ static int memory_new(uint64_t *pointer, size_t bytes) {
     }
     memset(data, 0xa5, bytes);
     pthread_mutex_lock(&lock);
-    *b = (block){blocks, data, bytes};
+    *b = (block){blocks, data, bytes, current_device() - FIRST_HANDLE};
     blocks = b;
     pthread_mutex_unlock(&lock);
     count(&fake_cuda_counts.allocations, 1);
@@ -423,15 +479,16 @@ int cuMemsetD32Async(uint64_t to, unsigned value, size_t words, void *stream) {
 }
 
 int cuPointerGetAttributes(unsigned number, int *attributes, void **values, uint64_t pointer) {
-    int known = fake_script("anywhere", 0);
+    int known = fake_script("anywhere", 0), ordinal = 0;
     pthread_mutex_lock(&lock);
     for (const block *b = blocks; b && !known; b = b->next) {
         known = pointer >= (uint64_t)(uintptr_t)b->data && pointer < (uint64_t)(uintptr_t)b->data + b->bytes;
+        ordinal = b->ordinal;
     }
     pthread_mutex_unlock(&lock);
     for (unsigned i = 0; i < number; i++) {
         const int value = attributes[i] == WEFT_CU_POINTER_MEMORY_TYPE ? (known ? WEFT_CU_MEMORY_DEVICE : 0)
-                          : known                                      ? fake_script("ordinal", 0)
+                          : known                                      ? fake_script("ordinal", ordinal)
                                                                        : -2;
         memcpy(values[i], &value, sizeof value);
     }

@@ -3,6 +3,7 @@
  * FAKE_CUDA, a list of words such as "version=11040 launch=701":
  *
  *   devices=N       how many GPUs there are (1)
+ *   chips=1         GPU i is row i of fake_chips.def; the words below, where they are given, are of all of them
  *   version=N       of the driver (13000)
  *   capability=N    10 major + minor (90)
  *   sms=N           SMs (12)
@@ -17,8 +18,8 @@
  *   twice=1         a launch runs at the same time as another executable of the graph that it was captured in
  *   capturing=1     another thread captures a stream that the default stream waits for
  *   late=1          CTAs that wait for each other wait in vain
- *   init=E load=E kernel=E launch=E cooperative=E memory=E set=E query=E synchronize=E push=E tensor_map=E   fail with
- *                   CUresult E; retain, events and copies never do
+ *   init=E load=E kernel=E launch=E cooperative=E memory=E set=E query=E synchronize=E push=E tensor_map=E
+ *   bus=E           fail with CUresult E; retain, events and copies never do
  */
 #ifndef WEFT_TESTS_CUDA_FAKE_DRIVER_H
 #define WEFT_TESTS_CUDA_FAKE_DRIVER_H

@@ -147,6 +147,23 @@ class Kernels(OnGpu):
         self.assertTrue(result["check"]["passed"])
         self.refused("it has no pair sweep", "run", *problem, "--sweep", "pair")
 
+    def test_every_chip(self):
+        """Each is launched as its chip allows: fake_chips.def has an H200 first."""
+        bf16 = ["--dtype", "bf16", "--device", "cuda", "--repeat", "1", "--json"]
+        cache = ["--page", "16", "--append", "1", "--causal", "--bottom-right", "--seq", "1", "--kv-seq", "592"]
+        for problem, kernel, hopper in [
+            (["attention", "--heads", "2", "--seq", "150"], "__study_fast", "__hopper"),
+            (["attention", "--heads", "2", "--seq", "150", "--backward"], "__study_dk_dv", "__hopper_main"),
+            (["attention", "--heads", "4", "--kv-heads", "2", "--head-dim", "256", *cache], "_append", "_append"),
+            (["gemm", "--m", "200", "--n", "136", "--k", "72"], "__portable", "__sm90a"),
+            (["combine", "--heads", "2", "--seq", "50", "--parts", "3"], "combine_parts", "combine_parts"),
+        ]:
+            for gpu in range(5):
+                with self.subTest(problem=problem, gpu=gpu):
+                    result = json.loads(self.ok("run", *problem, *bf16, "--gpu", str(gpu), script="chips=1"))
+                    self.assertTrue(result["kernel"].endswith(kernel if gpu else hopper), result["kernel"])
+                    self.assertTrue(result["check"]["passed"])
+
     def test_tune(self):
         with tempfile.TemporaryDirectory() as folder:
             os.environ["WEFT_TUNING_DB"] = os.path.join(folder, "tuning.db")

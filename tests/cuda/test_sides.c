@@ -133,9 +133,13 @@ static void strangers(void **state) {
         int capability, sms, l2;
         const char *name, *like;
     } chips[] = {
-        {80, 108, 41943040, "NVIDIA A30", "assumed: as h100"},
-        {89, 142, 100663296, "NVIDIA L40", "assumed: as h100"},
+        {80, 108, 41943040, "NVIDIA A30", "assumed: as a100"},
+        {86, 84, 6291456, "NVIDIA A40", "assumed: as l40s"},
+        {89, 142, 100663296, "NVIDIA L40", "assumed: as l40s"},
+        {90, 78, 62914560, "NVIDIA H20", "assumed: as h100"},
         {100, 147, 130023424, "NVIDIA B200Thing", "assumed: as b200"},
+        {103, 148, 132644864, "NVIDIA B300", "assumed: as b200"},
+        {120, 84, 67108864, "NVIDIA RTX 5080", "assumed: as rtx-5090"},
         {121, 47, 25165824, "NVIDIA Other Thing With A Name That Is Longer Than A Machine's May Be", "assumed: as gb10"}};
     for (size_t i = 0; i < sizeof chips / sizeof *chips; i++) {
         weft_cuda_device device = {.capability = chips[i].capability,

@@ -233,7 +233,7 @@ static void choices(void **state) {
     refused(&p, NULL, NULL, "it has no gradients of inputs that a stride of 0 repeats");
     p = plain();
     s.tile_m = 256;
-    refused(&p, NULL, &s, "a tile of 256x0 for head_dim 64 (V: 64) is not compiled");
+    refused(&p, NULL, &s, "tile 256x0 for head_dim 64 (V: 64) is not compiled");
     s.tile_m = 0;
     s.cluster_m = 2;
     refused(&p, NULL, &s, "it has no clusters");

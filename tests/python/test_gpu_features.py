@@ -1,5 +1,7 @@
 """What an attention may have beside Q, K and V on an NVIDIA GPU, through the torch operator and weft.flash_attn, against fp64."""
 
+import random
+
 import pytest
 import weft
 
@@ -85,6 +87,24 @@ def test_a_graph_replays_with_other_lengths():
         graph.replay()
         expected = torch_oracle.attention(*(x.double() for x in (q, k, v)), kv_used=used, causal=True)
         assert (o.double() - expected).abs().max() <= TOLERANCE[q.dtype] * 2
+
+
+@pytest.mark.parametrize("queries, length", [(1, 37), (1, 5003), (3, 5003)])
+def test_the_same_bits_in_any_batch(queries, length):
+    """One sequence of a paged cache, in 1,000 random batches."""
+    page, most, rng = 16, 6000, random.Random(length)
+    k, v = normal(2000, page, 2, 128), normal(2000, page, 2, 128)
+    table, q = torch.randint(2000, (16, -(-most // page)), device="cuda").int(), normal(16, queries, 16, 128)
+    mine, expected = table[0].clone(), None
+    for _ in range(1000):
+        count = rng.randint(1, 16)
+        at, lengths = rng.randrange(count), [round(most ** rng.random()) for _ in range(count)]
+        lengths[at], rows = length, table[torch.randperm(16)[:count].cuda()]
+        rows[at] = mine
+        queries_of = q[:count].roll(at, 0)  # the first is at its place
+        o = weft.attention(queries_of, k, v, block_table=rows, kv_used=integers(*lengths), causal=True)[at]
+        expected = o if expected is None else expected
+        assert torch.equal(o, expected)
 
 
 @pytest.mark.parametrize("head_dim", [59, 111])

@@ -34,13 +34,15 @@ static int is_aligned(const weft_strides *s) {
     return (s->batch | s->seq | s->head) % 8 == 0;
 }
 
-/* The least variant that a problem fits into: in depth, then in rows. */
+/* The least variant that a problem fits into: in depth, then in rows; of those alike, the first that the GPU has shared
+ * memory for. */
 static const weft_decode_variant *find(const weft_attention *p, const weft_schedule *s, const weft_cuda_device *device) {
     const weft_decode_variant *best = NULL;
     const int64_t rows = weft_decode_rows(p), depth = weft_larger(p->head_dim, p->head_dim_v);
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_decode_variant *v = &variants[i];
-        const int fits = v->dtype == p->dtype && depth <= v->depth && v->shared_bytes <= device->shared_bytes &&
+        const int fits = v->dtype == p->dtype && depth <= v->depth &&
+                         v->shared_bytes + WEFT_CUDA_STATIC_SHARED <= device->shared_bytes &&
                          (s->tile_m == 0 || s->tile_m == v->rows) && (s->tile_n == 0 || s->tile_n == WEFT_LEAF);
         const int less = best && (v->depth != best->depth ? v->depth < best->depth
                                   : best->rows < rows     ? v->rows > best->rows
@@ -52,6 +54,11 @@ static const weft_decode_variant *find(const weft_attention *p, const weft_sched
 
 static int is_fresh(const weft_attention *p) {
     return p->cache.append > 0 || p->cache.rotary_dim > 0;
+}
+
+/* Whether the last query sees the last key, of whatever lengths sequences have. */
+static int ends_with_last_key(const weft_attention *p) {
+    return weft_attention_band(p).from_end || (!weft_decode_varies(p) && weft_seen_keys(p, 0, p->seq - 1).end == p->kv_seq);
 }
 
 static weft_status check(const weft_attention *p, const weft_schedule *s, const weft_cuda_knobs *knobs, weft_message *why) {
@@ -68,7 +75,7 @@ static weft_status check(const weft_attention *p, const weft_schedule *s, const 
     }
     /* The keys of a sequence that runs read are those that queries see, new ones, and all between: nothing, if the last
      * query sees the last key. */
-    if (p->cache.append > 0 && !weft_attention_band(p).from_end) {
+    if (p->cache.append > 0 && !ends_with_last_key(p)) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it appends keys only under masks that end with the last key");
     }
     if (weft_decode_rows(p) > MOST_ROWS) {

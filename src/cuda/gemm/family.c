@@ -17,9 +17,6 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 
 _Static_assert(sizeof(weft_portable_gemm_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
 
-/* Static shared memory that a CTA has beside the variant's, at most. */
-enum { STATIC_SHARED_BYTES = 1024 };
-
 /* Loading a row of A or a column of B for a tile costs as much as multiplying so many elements of the tile: an estimate, by
  * what an SM gets from its L2 (64 bytes a clock) beside its products (1024 a clock), a half of it hidden. */
 enum { LINE_COST = 16 };
@@ -86,7 +83,7 @@ static int64_t tile_n_of(const weft_portable_gemm_variant *v, int swapped) {
 static int takes(const weft_portable_gemm_variant *v, const weft_gemm *p, const weft_gemm_view *view,
                  const weft_cuda_device *device) {
     return v->dtype == p->dtype && v->a_mn == view->a_mn && v->b_mn == view->b_mn && v->any == !is_whole(p, view) &&
-           v->shared_bytes + STATIC_SHARED_BYTES <= (uint32_t)device->shared_bytes;
+           v->shared_bytes + WEFT_CUDA_STATIC_SHARED <= (uint32_t)device->shared_bytes;
 }
 
 static int tile_fits(const weft_portable_gemm_variant *v, const weft_schedule *s, int swapped) {
@@ -158,7 +155,8 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
 static void complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                      weft_schedule *s) {
     const weft_portable_gemm_variant *v = best_of(plan, device); /* as choose() found */
-    const int64_t workers = s->workers ? s->workers : (int64_t)device->multiprocessors * v->ctas;
+    const weft_cuda_plan *c = plan->placed;
+    const int64_t workers = s->workers ? s->workers : (int64_t)device->multiprocessors * c->main->ctas;
     s->tile_k = v->step;
     s->order = s->order == WEFT_ORDER_CHOOSE ? WEFT_ORDER_SERPENTINE : s->order;
     if (s->group == 0 && (s->order == WEFT_ORDER_GROUP || s->order == WEFT_ORDER_SERPENTINE)) {

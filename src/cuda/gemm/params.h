@@ -36,7 +36,6 @@ typedef struct weft_portable_gemm_variant {
     weft_dtype dtype;   /* of A and B */
     int32_t a_mn, b_mn; /* 1: contiguous along m or n; 0: along k */
     int32_t tile_m, tile_n, step;
-    int32_t ctas;    /* that share an SM */
     int32_t threads; /* of a CTA */
     int32_t any;     /* 1: lines of A and B may begin anywhere */
     uint32_t shared_bytes;
@@ -50,7 +49,7 @@ typedef struct weft_portable_gemm_variant {
 /* clang-format off */
 #define WEFT_PORTABLE_GEMM_VARIANT(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, step, warps_m, warps_n, stages,      \
                                    ctas, any)                                                                              \
-    { #symbol, #module, WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, step, ctas, 32 * (warps_m) * (warps_n), any,             \
+    { #symbol, #module, WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, step, 32 * (warps_m) * (warps_n), any,                   \
       WEFT_PORTABLE_GEMM_SHARED_BYTES(tile_m, tile_n, step, stages) }
 /* clang-format on */
 

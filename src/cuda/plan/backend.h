@@ -10,7 +10,9 @@
 #include "plan/plan.h"
 #include "weft/order/pages.h"
 
-/* One kernel to launch, out of a family's. */
+/* Static shared memory that a CTA has beside a choice's, at most. */
+enum { WEFT_CUDA_STATIC_SHARED = 1024 };
+
 /* When a launch is made: in every run, in runs that are not prepared or that are, or by weft_plan_prepare(). */
 typedef enum weft_cuda_when {
     WEFT_CUDA_ALWAYS = 0,
@@ -19,6 +21,7 @@ typedef enum weft_cuda_when {
     WEFT_CUDA_PREPARES
 } weft_cuda_when;
 
+/* One kernel to launch, out of a family's. */
 typedef struct weft_cuda_choice {
     const char *image, *kernel; /* of a .cu file, and an entry point in it */
     int64_t tile_m, tile_n;

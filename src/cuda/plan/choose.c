@@ -1,4 +1,5 @@
 /* Which kernel a plan takes on a GPU, or why there is none. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,11 +46,32 @@ static weft_status no_such_family(const weft_plan *plan, size_t length, weft_mes
                      length < 40 ? (int)length : 40, plan->device.kernel, there);
 }
 
+/* Appends to a message, as far as it has room. */
+static void add(weft_message *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(weft_message *to, const char *format, ...) {
+    const size_t used = strlen(to->text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(to->text + used, sizeof to->text - used, format, arguments);
+    va_end(arguments);
+}
+
+/* Why no family fits: those of the GPU's chip, each with its reason, then those of other chips, in a word. */
+static weft_status none_fits(const weft_cuda_device *device, weft_message *reasons, const weft_message *others, int needed,
+                             weft_message *message) {
+    if (others->text[0]) {
+        add(reasons, "%s%s: %.40s is of compute capability %d.%d, and %d.%d is needed", reasons->text[0] ? "; " : "",
+            others->text, device->name, device->capability / 10, device->capability % 10, needed / 10, needed % 10);
+    }
+    return weft_fail(message, WEFT_UNSUPPORTED, "no CUDA kernel fits: %.225s",
+                     reasons->text[0] ? reasons->text : "there is none yet for this kind of problem");
+}
+
 weft_status weft_cuda_choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_family **family,
                              weft_cuda_knobs *knobs, weft_cuda_choice *choice, weft_message *message) {
-    weft_message reasons = {""};
-    size_t used = 0, length;
-    int named = 0;
+    weft_message reasons = {""}, others = {""};
+    size_t length;
+    int named = 0, needed = 0;
     weft_status status;
     if ((status = weft_cuda_knobs_read(plan->device.kernel, knobs, &length, message)) ||
         (!plan->on_paper && (status = weft_cuda_has_kernels(message)))) {
@@ -62,22 +84,17 @@ weft_status weft_cuda_choose(const weft_plan *plan, const weft_cuda_device *devi
         }
         named = 1;
         if (device->capability < rows[i].least || device->capability > rows[i].most) {
-            snprintf(why.text, sizeof why.text, "%.40s is of compute capability %d.%d, and %d.%d is needed", device->name,
-                     device->capability / 10, device->capability % 10, rows[i].least / 10, rows[i].least % 10);
+            add(&others, "%s%s", others.text[0] ? ", " : "", rows[i].family->name);
+            needed = needed && needed < rows[i].least ? needed : rows[i].least;
         } else if (rows[i].family->choose(plan, device, knobs, choice, &why) == WEFT_OK) {
             *family = rows[i].family;
             return WEFT_OK;
+        } else {
+            add(&reasons, "%s%s: %s", reasons.text[0] ? "; " : "", rows[i].family->name, why.text);
         }
-        const int wrote = snprintf(reasons.text + used, sizeof reasons.text - used, "%s%s: %s", used ? "; " : "",
-                                   rows[i].family->name, why.text);
-        used += wrote > 0 ? (size_t)wrote : 0;
-        used = used < sizeof reasons.text ? used : sizeof reasons.text - 1;
     }
-    if (length > 0 && !named) {
-        return no_such_family(plan, length, message);
-    }
-    return weft_fail(message, WEFT_UNSUPPORTED, "no CUDA kernel fits: %.225s",
-                     used ? reasons.text : "there is none yet for this kind of problem");
+    return length > 0 && !named ? no_such_family(plan, length, message)
+                                : none_fits(device, &reasons, &others, needed, message);
 }
 
 size_t weft_cuda_candidates(const weft_plan *plan, weft_schedule *list, size_t capacity) {

@@ -32,9 +32,22 @@ static int is_named(const char *gpu, const char *machine) {
     return gpu != NULL;
 }
 
+/* The built-in machine of a generation: of the last one that began with the chip's compute capability or before. */
+static const char *generation_of(int capability) {
+    static const struct {
+        int capability;
+        const char *machine;
+    } generations[] = {{121, "gb10"}, {120, "rtx-5090"}, {100, "b200"}, {90, "h100"}, {86, "l40s"}, {0, "a100"}};
+    size_t i = 0;
+    while (capability < generations[i].capability) {
+        i++;
+    }
+    return generations[i].machine;
+}
+
 /* The built-in machine of the same name, the longest that is, with *same set; or else of the same generation. */
 static const weft_embedded *nearest(const weft_cuda_device *device, int *same) {
-    const char *generation = device->capability >= 120 ? "gb10" : device->capability >= 100 ? "b200" : "h100";
+    const char *generation = generation_of(device->capability);
     const weft_embedded *found = NULL, *like = &weft_embedded_machines[0];
     for (size_t i = 0; i < weft_embedded_machines_count; i++) {
         const weft_embedded *file = &weft_embedded_machines[i];
@@ -101,8 +114,10 @@ static void set_known(weft_sheet *sheet, const weft_cuda_device *device, int sam
     static const weft_key_id keys[] = {WEFT_KEY_L2_BANDWIDTH, WEFT_KEY_MATRIX_FP32, WEFT_KEY_MATRIX_FP16,
                                        WEFT_KEY_MATRIX_BF16,  WEFT_KEY_MATRIX_FP8,  WEFT_KEY_EXP_RATE};
     for (size_t i = 0; i < sizeof keys / sizeof *keys && fabs(factor - 1) > 1e-3; i++) {
-        *rates[i] = four_digits(*rates[i] * factor);
-        say(sheet, keys[i], "derived: as %s, in proportion to SMs and clock", like);
+        if (*rates[i] > 0) { /* else it is not known there, either */
+            *rates[i] = four_digits(*rates[i] * factor);
+            say(sheet, keys[i], "derived: as %s, in proportion to SMs and clock", like);
+        }
     }
 }
 

@@ -18,9 +18,6 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 _Static_assert(sizeof(weft_study_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
 _Static_assert(sizeof(weft_study_append) <= sizeof(weft_study_params), "the parameters of all launches fit");
 
-/* Static shared memory that a CTA has beside the variant's, at most. */
-enum { STATIC_SHARED_BYTES = 1024 };
-
 static const struct study_costs {
 #define WEFT_COST(name, value, unit, source, meaning) double name;
 #include "cuda/study/costs.def"
@@ -93,7 +90,7 @@ static int is_of_kind(const weft_study_variant *v, const weft_study_variant *kin
 static int fits(const weft_study_variant *v, const weft_study_variant *kind, const weft_attention *p,
                 const weft_schedule *s, const weft_cuda_device *device) {
     return is_of_kind(v, kind) && tile_fits(v, s) && weft_attention_fits_blocks(p, v->tile_m, v->tile_n) &&
-           v->shared_bytes + STATIC_SHARED_BYTES <= (uint32_t)device->shared_bytes;
+           v->shared_bytes + WEFT_CUDA_STATIC_SHARED <= (uint32_t)device->shared_bytes;
 }
 
 /* Why no kind of variant takes a problem. */
@@ -130,7 +127,7 @@ static weft_status explain_tile(const weft_study_variant *kind, const weft_atten
             snprintf(tiles + length, sizeof tiles - length, " %dx%d", (int)v->tile_m, (int)v->tile_n);
             compiled |= tile_fits(v, s);
             inside |= tile_fits(v, s) && weft_attention_fits_blocks(p, v->tile_m, v->tile_n);
-            too_large |= tile_fits(v, s) && v->shared_bytes + STATIC_SHARED_BYTES > (uint32_t)device->shared_bytes;
+            too_large |= tile_fits(v, s) && v->shared_bytes + WEFT_CUDA_STATIC_SHARED > (uint32_t)device->shared_bytes;
         }
     }
     if (compiled && !inside) {

@@ -68,7 +68,8 @@ static int fits(const weft_hopper_attention_variant *v, const request *r) {
     return v->dtype == r->p.dtype && v->form == r->form && v->depth >= r->p.head_dim && is_near &&
            weft_attention_fits_blocks(&r->p, v->tile_m, v->tile_n) &&
            weft_hopper_attention_page_rows(&r->p, v->tile_n) > 0 && (s->tile_m == 0 || s->tile_m == v->tile_m) &&
-           (s->tile_n == 0 || s->tile_n == v->tile_n) && v->shared_bytes + 1024 <= (uint32_t)r->device->shared_bytes;
+           (s->tile_n == 0 || s->tile_n == v->tile_n) &&
+           v->shared_bytes + WEFT_CUDA_STATIC_SHARED <= (uint32_t)r->device->shared_bytes;
 }
 
 /* Whether the sweep will alternate because K and V of a head exceed one side of the L2 by so little that most of them stay

@@ -78,12 +78,10 @@ static __device__ __forceinline__ void mla_deal(const weft_mla_params &p, mla_de
             task.is_there = more;
         }
         __syncwarp();
-        if (thread_index() % 32 == 0) {
-            mbarrier_arrive(shared_address(&desk.task_full[number % MLA_TASKS]));
-            if (more) {
-                weft_length_tell(&p.all.pages, &p.all.runs.sequences, run.sequence);
-                decode_tell_dealt(p.all, run);
-            }
+        mbarrier_arrive_warp(shared_address(&desk.task_full[number % MLA_TASKS]));
+        if (more && thread_index() % 32 == 0) {
+            weft_length_tell(&p.all.pages, &p.all.runs.sequences, run.sequence);
+            decode_tell_dealt(p.all, run);
         }
     }
 }

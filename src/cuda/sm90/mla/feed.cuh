@@ -252,9 +252,7 @@ static __device__ __forceinline__ void mla_copy_q(const weft_mla_params &params,
     cp_async_wait<0>();
     fence_shared_for_async();
     __syncwarp();
-    if (threadIdx.x % 32 == 0) {
-        mbarrier_arrive(shared_address(&desk.q_full));
-    }
+    mbarrier_arrive_warp(shared_address(&desk.q_full));
 }
 
 /* Q of the CTA's runs. */

@@ -50,19 +50,19 @@ template <class S> static __device__ __forceinline__ void mla_attention(const we
     if (threadIdx.x == 0) {
         tma_prefetch_map(&p.k.many);
         tma_prefetch_map(p.wide.has_v ? &p.wide.v : &p.v.many);
-        mbarrier_init(shared_address(&desk.q_full), p.wide.has_q ? 1 : MLA_Q_WARPS);
-        mbarrier_init(shared_address(&desk.q_empty), 8);
+        mbarrier_init(shared_address(&desk.q_full), p.wide.has_q ? 1 : MLA_Q_WARPS * MBARRIER_WARP);
+        mbarrier_init(shared_address(&desk.q_empty), 8 * MBARRIER_WARP);
         for (int i = 0; i < MLA_TASKS; i++) {
-            mbarrier_init(shared_address(&desk.task_full[i]), 1);
-            mbarrier_init(shared_address(&desk.task_empty[i]), MLA_READERS);
+            mbarrier_init(shared_address(&desk.task_full[i]), MBARRIER_WARP);
+            mbarrier_init(shared_address(&desk.task_empty[i]), MLA_READERS * MBARRIER_WARP);
         }
         for (int i = 0; i < WEFT_MLA_SLOTS; i++) {
             for (int part = 0; part < MLA_PARTS; part++) {
                 mbarrier_init(shared_address(&desk.full[i][part]), 1);
             }
-            mbarrier_init(shared_address(&desk.empty[i][0]), 4);
-            mbarrier_init(shared_address(&desk.empty[i][1]), 4);
-            mbarrier_init(shared_address(&desk.weights[i]), 4);
+            mbarrier_init(shared_address(&desk.empty[i][0]), 4 * MBARRIER_WARP);
+            mbarrier_init(shared_address(&desk.empty[i][1]), 4 * MBARRIER_WARP);
+            mbarrier_init(shared_address(&desk.weights[i]), 4 * MBARRIER_WARP);
             desk.wrong[i] = 0; /* it is written only where there is something */
         }
         mbarrier_init_done();

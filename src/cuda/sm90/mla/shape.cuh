@@ -76,9 +76,7 @@ static __device__ __forceinline__ const mla_task &mla_take(const mla_desk &desk,
 
 static __device__ __forceinline__ void mla_give_back(const mla_desk &desk, uint32_t number) {
     __syncwarp();
-    if (thread_index() % 32 == 0) {
-        mbarrier_arrive(shared_address(&desk.task_empty[number % MLA_TASKS]));
-    }
+    mbarrier_arrive_warp(shared_address(&desk.task_empty[number % MLA_TASKS]));
 }
 
 #endif

@@ -43,9 +43,7 @@ template <class S> struct mla_consumer {
     /* Of every warp, one lane. */
     static __device__ __forceinline__ void arrive(uint64_t &barrier) {
         __syncwarp();
-        if (thread_index() % 32 == 0) {
-            mbarrier_arrive(shared_address(&barrier));
-        }
+        mbarrier_arrive_warp(shared_address(&barrier));
     }
 
     /* Whether a part has arrived, as a lane sees it and tells the others. */

@@ -19,9 +19,6 @@ _Static_assert(sizeof(weft_study_backward_params) <= WEFT_CUDA_MAX_PARAMETERS, "
 /* The launches of a run: see params.h. */
 enum { DQ = 0, DK_DV = 1, SINKS = 2 };
 
-/* Static shared memory that a CTA has beside the variant's, at most. */
-enum { STATIC_SHARED_BYTES = 1024 };
-
 /* Whether two positions of a tensor share an element, so that their gradients would have to be added up. */
 static int repeats(const weft_strides *s, int64_t batch, int64_t seq, int64_t heads) {
     return (s->batch == 0 && batch > 1) || (s->seq == 0 && seq > 1) || (s->head == 0 && heads > 1);
@@ -56,10 +53,23 @@ static const weft_study_backward_variant *find(const weft_attention *p, const we
         const weft_study_backward_variant *v = &variants[i];
         const int takes = v->dtype == p->dtype && p->head_dim <= v->head_dim && p->head_dim_v <= v->head_dim_v;
         const int fits = (s->tile_m == 0 || s->tile_m == v->tile) && (s->tile_n == 0 || s->tile_n == v->tile) &&
-                         v->shared_bytes + STATIC_SHARED_BYTES <= (uint32_t)device->shared_bytes && fits_blocks(v, p);
+                         v->shared_bytes + WEFT_CUDA_STATIC_SHARED <= (uint32_t)device->shared_bytes && fits_blocks(v, p);
         best = takes && fits && (!best || v->head_dim < best->head_dim) ? v : best;
     }
     return best;
+}
+
+/* Why no variant has the schedule's tile: there is none, or the GPU has not the memory for it. */
+static weft_status explain_tile(const weft_attention *p, const weft_schedule *s, const weft_cuda_device *device,
+                                weft_message *why) {
+    weft_cuda_device roomy = *device;
+    roomy.shared_bytes = INT32_MAX;
+    return weft_fail(why, WEFT_UNSUPPORTED,
+                     find(p, s, &roomy) ? "tile %" PRId64 "x%" PRId64 " for head_dim %" PRId64 " (V: %" PRId64
+                                          ") needs more shared memory than this GPU has"
+                                        : "tile %" PRId64 "x%" PRId64 " for head_dim %" PRId64 " (V: %" PRId64
+                                          ") is not compiled",
+                     s->tile_m, s->tile_n, p->head_dim, p->head_dim_v);
 }
 
 static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
@@ -83,10 +93,7 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
                          p->head_dim > 192 ? "64x64 or 32x32" : "64x64", p->block_rows, p->block_columns);
     }
     if (!v) {
-        return weft_fail(why, WEFT_UNSUPPORTED,
-                         "a tile of %" PRId64 "x%" PRId64 " for head_dim %" PRId64 " (V: %" PRId64
-                         ") is not compiled, or this GPU has not enough shared memory for it",
-                         s->tile_m, s->tile_n, p->head_dim, p->head_dim_v);
+        return explain_tile(p, s, device, why);
     }
     *choice =
         (weft_cuda_choice){v->module, v->dk_dv, v->tile, v->tile, v->threads, v->shared_bytes, .overlaps = 0, .ctas = 0};
