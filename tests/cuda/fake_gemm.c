@@ -61,7 +61,8 @@ static void run_tile(const weft_gemm_params *p, const operands *o, int64_t batch
             return;
         }
     }
-    const int64_t first_row = row_of_tiles * tile_m, end = weft_ceil_divide(a->k, WEFT_GEMM_STEP) * WEFT_GEMM_STEP - shift;
+    const int64_t first_row = weft_smaller(row_of_tiles * tile_m, p->last_row),
+                  end = weft_ceil_divide(a->k, WEFT_GEMM_STEP) * WEFT_GEMM_STEP - shift;
     const weft_dtype dtype = (weft_dtype)p->c_dtype;
     const int64_t bytes = (int64_t)weft_dtype_bytes(dtype);
     for (int64_t row = first_row; row < first_row + tile_m && row < c->length[1]; row++) {
@@ -81,7 +82,8 @@ static void run_tile(const weft_gemm_params *p, const operands *o, int64_t batch
 static void run_cluster(const weft_gemm_params *p, const operands *o, int64_t batch, int64_t row, int64_t col,
                         int64_t tile_m, int64_t tile_n) {
     for (int64_t i = 0; i < p->cluster_m * p->cluster_n; i++) {
-        run_tile(p, o, batch, row + i / p->cluster_n, row, (col + i % p->cluster_n) * tile_n, tile_m, tile_n);
+        run_tile(p, o, batch, row + i / p->cluster_n, row, weft_smaller((col + i % p->cluster_n) * tile_n, p->last_col),
+                 tile_m, tile_n);
     }
 }
 

@@ -102,6 +102,14 @@ static int32_t box_rows(int mn_major, int64_t tile, int64_t sharers) {
     return mn_major || tile % (sharers * 8) != 0 ? WEFT_GEMM_ATOM : (int32_t)(tile / sharers);
 }
 
+/* Where tiles of a product of that length begin at the latest, if they are to lie within it, to the nearest 16 bytes. What
+ * two tiles have in common is stored twice, so nothing may be added to it; and lines that run along m or n would begin
+ * anywhere. */
+static int32_t last_of(const weft_gemm *p, int mn_major, int64_t length, int64_t tile) {
+    const int within = p->beta == 0 && !mn_major && length >= tile;
+    return within ? (int32_t)(weft_ceil_divide(length, 8) * 8 - tile) : INT32_MAX;
+}
+
 /* A or C by phases of rows, `longer` of them, or of those that have one row less. */
 static weft_tensor_view by_phase(weft_tensor_view v, const weft_gemm_phases *phases, int longer) {
     const int64_t ld = v.stride[1];
@@ -141,6 +149,8 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->cluster_n = (int32_t)(view.swapped ? s->cluster_m : s->cluster_n);
     to->a_rows = box_rows(view.a_mn, view.swapped ? s->tile_n : s->tile_m, to->cluster_n);
     to->b_rows = box_rows(view.b_mn, view.swapped ? s->tile_m : s->tile_n, to->cluster_m);
+    to->last_row = last_of(p, view.a_mn, view.m, view.swapped ? s->tile_n : s->tile_m);
+    to->last_col = last_of(p, view.b_mn, view.n, view.swapped ? s->tile_m : s->tile_n);
     weft_gemm_choose_l2(plan, to);
     weft_tensor_view a =
         view_of(p, view.swapped ? data->b : data->a, view.a_mn, view.m, view.lda, view.a_stride, to->a_rows);
@@ -161,6 +171,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
             (status = weft_tensor_map_make(c->driver, "c", &out_short, &all->c_short, message))) {
             return status;
         }
+        to->last_row = INT32_MAX; /* rows of a tile are not those of C */
         a = by_phase(a, &all->phases, 1);
         out = by_phase(out, &all->phases, 1);
     }

@@ -193,10 +193,10 @@ static __device__ __forceinline__ gemm_source gemm_source_of(const weft_gemm_par
                                                              const gemm_boxes &boxes, const gemm_job &job) {
     const int32_t first = (int32_t)boxes.first, shift = gemm_shift_of<S>(p, job.row);
     if (WHO == GEMM_LOADS_B) {
-        return {&p.b, first + (job.col + (int32_t)me.in_n) * S::tile_n, job.batch, shift};
+        return {&p.b, first + gemm_col_of<S>(p, me, job), job.batch, shift};
     }
     const gemm_rows rows = gemm_rows_of<S>(p, job.row + (int32_t)me.in_m, job.batch);
-    return {gemm_map_of_a<S>(p, rows.z), first + rows.tile * S::tile_m, rows.z, shift};
+    return {gemm_map_of_a<S>(p, rows.z), first + gemm_row_of<S>(p, rows), rows.z, shift};
 }
 
 /* Keeps the ring full of A or of B, tile after tile without a break. A whole warp, of which one lane asks the copy engine;

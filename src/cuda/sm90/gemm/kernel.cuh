@@ -82,7 +82,6 @@ static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, 
     gemm_pieces pieces = {me.base + S::pieces_at, GEMM_DESK(S, me, piece_full), 0};
     /* This warpgroup's part of the cluster's tiles. */
     const uint32_t slice = me.part % S::split * (S::tile_n / S::split);
-    const int32_t own_x = (int32_t)(me.in_n * S::tile_n + slice);
     uint32_t jobs = 0;
     gemm_ring_slot<S::stages> slot = {0, 0};
     float sums[S::blocks][S::tile_n / 2];
@@ -90,9 +89,9 @@ static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, 
     grid_wait();
     for (; job.steps != 0; job = gemm_take<S, GEMM_MULTIPLIES>(me, jobs)) {
         const gemm_share share = gemm_share_of<S>(p, me, job.steps);
-        const int32_t x = job.col * S::tile_n + own_x;
+        const int32_t x = gemm_col_of<S>(p, me, job) + (int32_t)slice;
         const gemm_rows rows = gemm_rows_of<S>(p, job.row + (int32_t)me.in_m, job.batch);
-        const int32_t y = rows.tile * S::tile_m + (int32_t)(group * S::group_m + thread_index() / 32 % 4 * 16);
+        const int32_t y = gemm_row_of<S>(p, rows) + (int32_t)(group * S::group_m + thread_index() / 32 % 4 * 16);
         if (p.beta != 0 && gemm_stores<S>(me)) {
             gemm_fetch_old<S>(p, pieces, 0, x, y, rows.z, elect_one());
         }

@@ -27,11 +27,15 @@ typedef struct weft_gemm_params {
     /* How long the L2 is to keep what is read of A and B, and what of them the next wave reads again: see tensor_map.h. */
     uint64_t a_keep, b_keep, again_keep;
     float alpha, beta;
-    int32_t c_dtype;              /* a weft_dtype */
-    int32_t c_first;              /* 1: the L2 is to give up C first */
-    int32_t swapped;              /* 1: the walk's rows are columns here */
-    int32_t a_rows, b_rows;       /* rows of A and columns of B in a box: multiples of 8 (of 64 where m or n is contiguous)
-                                     that divide the tile's */
+    int32_t c_dtype;        /* a weft_dtype */
+    int32_t c_first;        /* 1: the L2 is to give up C first */
+    int32_t swapped;        /* 1: the walk's rows are columns here */
+    int32_t a_rows, b_rows; /* rows of A and columns of B in a box: multiples of 8 (of 64 where m or n is contiguous)
+                               that divide the tile's */
+    /* Where tiles begin at the latest. Those at the ends of C then lie within it and have rows or columns in common with
+     * others, which compute the same there, instead of reaching beyond it: the copy engine takes 15 times as long for a
+     * line that is not there. INT32_MAX: they do reach beyond it. */
+    int32_t last_row, last_col;
     int32_t cluster_m, cluster_n; /* CTAs of a cluster along m and n: those along n share A, those along m share B */
     uint32_t *begun; /* tiles that are nearly loaded, of all workers; 0 before the launch; null: nobody waits for others */
     int32_t pace_steps; /* the steps that are left of a tile when it counts as that */

@@ -133,6 +133,17 @@ static __device__ __forceinline__ gemm_rows gemm_rows_of(const weft_gemm_params 
     return {row, batch};
 }
 
+/* The first row and column of this CTA's tile. */
+template <class S> static __device__ __forceinline__ int32_t gemm_row_of(const weft_gemm_params &p, const gemm_rows &rows) {
+    return min(rows.tile * S::tile_m, p.last_row);
+}
+
+template <class S>
+static __device__ __forceinline__ int32_t gemm_col_of(const weft_gemm_params &p, const gemm_place &me,
+                                                      const gemm_job &job) {
+    return min((job.col + (int32_t)me.in_n) * S::tile_n, p.last_col);
+}
+
 /* How many elements before a multiple of 64 the steps of a job begin: the same for the whole cluster, which shares B. */
 template <class S> static __device__ __forceinline__ int32_t gemm_shift_of(const weft_gemm_params &p, int32_t row) {
     if constexpr (S::by_phase) {
