@@ -133,7 +133,9 @@ int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
     if (!operand_of(&p->a, dtype, axes[0] == 'm', p->a_rows, &o.a) ||
         !operand_of(&p->b, dtype, axes[1] == 'n', p->b_rows, &o.b) || a->k != b->k || c->length[0] != b->mn ||
         c->length[1] != a->mn || c->type != type_of((weft_dtype)p->c_dtype) || c->box[0] != c_columns || c->box[1] != 16 ||
-        tile_m % p->a_rows != 0 || tile_n % p->b_rows != 0 || grid % ctas != 0 || ctas > 8 || walk->reach.columns != a->k ||
+        p->a_end % p->a_rows != 0 || p->b_end % p->b_rows != 0 || p->a_end > tile_m || p->b_end > tile_n ||
+        (p->a_end < tile_m && p->a_end < a->mn) || (p->b_end < tile_n && p->b_end < b->mn) || grid % ctas != 0 ||
+        ctas > 8 || walk->reach.columns != a->k ||
         (p->first.count > 0 && (p->counter || p->first.steps != weft_ceil_divide(a->k, WEFT_GEMM_STEP))) ||
         phases->count > 8 || (phases->count > 0 && phases->tiles != weft_ceil_divide(a->mn, tile_m)) ||
         (p->side_of_sm && (!p->counter || *p->counter != 0)) || (p->begun && (*p->begun != 0 || p->pace_steps < 1)) ||

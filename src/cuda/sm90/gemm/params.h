@@ -30,8 +30,8 @@ typedef struct weft_gemm_params {
     int32_t c_dtype;        /* a weft_dtype */
     int32_t c_first;        /* 1: the L2 is to give up C first */
     int32_t swapped;        /* 1: the walk's rows are columns here */
-    int32_t a_rows, b_rows; /* rows of A and columns of B in a box: multiples of 8 (of 64 where m or n is contiguous)
-                               that divide the tile's */
+    int32_t a_rows, b_rows; /* rows of A and columns of B in a box: multiples of 8 (of 64 where m or n is contiguous) */
+    int32_t a_end, b_end;   /* and how many of a tile's are loaded, whole boxes: all, or as many as there are */
     /* Where tiles begin at the latest. Those at the ends of C then lie within it and have rows or columns in common with
      * others, which compute the same there, instead of reaching beyond it: the copy engine takes 15 times as long for a
      * line that is not there. INT32_MAX: they do reach beyond it. */

@@ -38,10 +38,9 @@ static double alone_cost(const weft_gemm_operand *o) {
  * lines.
  */
 static double lines_of(const weft_gemm_operand *o, double sharers) {
-    const double tile = (double)o->tile;
-    const double most = o->contiguous ? 64 * ceil_divide(tile / 64, sharers) : tile / sharers;
-    const double outside = o->contiguous ? 0 : fmax(0, tile - (double)o->length) / sharers;
-    return most * (o->contiguous ? COST(rows_of_k) : 1) * (1 + alone_cost(o)) + outside * COST(outside);
+    const double tile = (double)o->tile, there = fmin(tile, 8 * ceil_divide((double)o->length, 8));
+    const double most = o->contiguous ? 64 * ceil_divide(tile / 64, sharers) : there / sharers;
+    return most * (o->contiguous ? COST(rows_of_k) : 1) * (1 + alone_cost(o));
 }
 
 /* The same in the mean over all tiles, while all SMs load: what is outside of the matrix is not read. */
