@@ -61,7 +61,8 @@ static void run_tile(const weft_gemm_params *p, const operands *o, int64_t batch
             return;
         }
     }
-    const int64_t first_row = row_of_tiles * tile_m, end = weft_ceil_divide(a->k, WEFT_GEMM_STEP) * WEFT_GEMM_STEP - shift;
+    const int64_t first_row = weft_smaller(row_of_tiles * tile_m, p->last_row),
+                  end = weft_ceil_divide(a->k, WEFT_GEMM_STEP) * WEFT_GEMM_STEP - shift;
     const weft_dtype dtype = (weft_dtype)p->c_dtype;
     const int64_t bytes = (int64_t)weft_dtype_bytes(dtype);
     for (int64_t row = first_row; row < first_row + tile_m && row < c->length[1]; row++) {
@@ -81,7 +82,8 @@ static void run_tile(const weft_gemm_params *p, const operands *o, int64_t batch
 static void run_cluster(const weft_gemm_params *p, const operands *o, int64_t batch, int64_t row, int64_t col,
                         int64_t tile_m, int64_t tile_n) {
     for (int64_t i = 0; i < p->cluster_m * p->cluster_n; i++) {
-        run_tile(p, o, batch, row + i / p->cluster_n, row, (col + i % p->cluster_n) * tile_n, tile_m, tile_n);
+        run_tile(p, o, batch, row + i / p->cluster_n, row, weft_smaller((col + i % p->cluster_n) * tile_n, p->last_col),
+                 tile_m, tile_n);
     }
 }
 
@@ -97,6 +99,12 @@ static weft_worker start(const weft_gemm_params *p, const operands *o, unsigned 
     weft_first_position(&p->first, (int32_t)cluster, &row, &col);
     run_cluster(p, o, 0, row * p->cluster_m, col * p->cluster_n, tile_m, tile_n);
     return weft_first_worker(cluster);
+}
+
+/* Whether so many CTAs can share out the steps of a tile: one, two or four groups. */
+static int has_split(int tile_m, int tile_n, int32_t split) {
+    const int32_t group = WEFT_GEMM_SPLIT(tile_m, tile_n);
+    return group > 1 && (split == group || split == 2 * group || split == 4 * group);
 }
 
 int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
@@ -125,11 +133,14 @@ int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
     if (!operand_of(&p->a, dtype, axes[0] == 'm', p->a_rows, &o.a) ||
         !operand_of(&p->b, dtype, axes[1] == 'n', p->b_rows, &o.b) || a->k != b->k || c->length[0] != b->mn ||
         c->length[1] != a->mn || c->type != type_of((weft_dtype)p->c_dtype) || c->box[0] != c_columns || c->box[1] != 16 ||
-        tile_m % p->a_rows != 0 || tile_n % p->b_rows != 0 || grid % ctas != 0 || ctas > 8 || walk->reach.columns != a->k ||
+        p->a_end % p->a_rows != 0 || p->b_end % p->b_rows != 0 || p->a_end > tile_m || p->b_end > tile_n ||
+        (p->a_end < tile_m && p->a_end < a->mn) || (p->b_end < tile_n && p->b_end < b->mn) || grid % ctas != 0 ||
+        ctas > 8 || walk->reach.columns != a->k ||
         (p->first.count > 0 && (p->counter || p->first.steps != weft_ceil_divide(a->k, WEFT_GEMM_STEP))) ||
         phases->count > 8 || (phases->count > 0 && phases->tiles != weft_ceil_divide(a->mn, tile_m)) ||
         (p->side_of_sm && (!p->counter || *p->counter != 0)) || (p->begun && (*p->begun != 0 || p->pace_steps < 1)) ||
-        (p->split > 1 && (p->split != WEFT_GEMM_SPLIT(tile_m, tile_n) || walk->dispatch != WEFT_DISPATCH_GRID))) {
+        (p->split > 1 && (!has_split(tile_m, tile_n, p->split) || walk->dispatch != WEFT_DISPATCH_GRID ||
+                          p->split > weft_ceil_divide(a->k, WEFT_GEMM_STEP)))) {
         return 1;
     }
     fake_begin(p->counter);

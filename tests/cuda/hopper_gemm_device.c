@@ -3,8 +3,10 @@
  *
  *   hopper_gemm_device [first round [rounds]]
  *   hopper_gemm_device small [first variant [variants]]
+ *   hopper_gemm_device split
  *
- * `small` runs every variant on a small product, for the emulated GPU (emulate/emulate.h). */
+ * `small` runs every variant on a small product, for the emulated GPU (emulate/emulate.h); `split` runs only the products
+ * whose steps are shared out, which are among the others, too. */
 #include "../plans.h"
 #include "cuda/plan/backend.h"
 #include "cuda/sm90/gemm/params.h"
@@ -80,9 +82,15 @@ static void make_custom(weft_schedule *s, int64_t tile, int number) {
     }
 }
 
+/* CTAs that share out the steps of a tile, so many as steps and cluster allow; 1: none do. */
+static int64_t random_split(int64_t tile_m, int64_t tile_n, int64_t k, const int64_t cluster[2]) {
+    const int64_t group = WEFT_GEMM_SPLIT(tile_m, tile_n), split = group << between(0, 2);
+    const int64_t most = weft_smaller((k + 63) / 64, WEFT_GEMM_MAX_CLUSTER / (cluster[0] * cluster[1]));
+    return group == 1 ? 1 : split <= most ? split : group <= most ? group : 1;
+}
+
 static weft_schedule random_schedule(const weft_gemm *p, int round) {
-    static const int64_t tiles[][3] = {{128, 256, 4}, {256, 128, 1}, {128, 128, 2}, {128, 64, 1},
-                                       {256, 192, 1}, {128, 192, 1}, {64, 128, 1}};
+    static const int64_t tiles[][2] = {{128, 256}, {256, 128}, {128, 128}, {128, 64}, {256, 192}, {128, 192}, {64, 128}};
     weft_schedule s = WEFT_SCHEDULE_INIT;
     const int swapped = p->c_major == WEFT_COL_MAJOR;
     const int64_t *tile = tiles[between(0, 6)], *cluster = clusters[between(0, CLUSTERS - 1)];
@@ -102,8 +110,9 @@ static weft_schedule random_schedule(const weft_gemm *p, int round) {
     s.axis = (weft_axis)between(WEFT_AXIS_N, WEFT_AXIS_M);
     s.cluster_m = cluster[0];
     s.cluster_n = cluster[1];
-    if (round % 3 == 0 && tile[2] > 1 && (p->k + 63) / 64 >= tile[2] && cluster[0] * cluster[1] * tile[2] <= 8) {
-        s.split = tile[2];
+    const int64_t split = random_split(tile[0], tile[1], p->k, cluster);
+    if (round % 3 == 0 && split > 1) {
+        s.split = split;
         s.dispatch = WEFT_DISPATCH_GRID;
     }
     make_custom(&s, tile[0] * tile[1], round);
@@ -113,7 +122,7 @@ static weft_schedule random_schedule(const weft_gemm *p, int round) {
 /* How many products had what. */
 static struct {
     int clusters[CLUSTERS], dispatches[WEFT_DISPATCHES], dtypes[WEFT_BF16 + 1];
-    int split, by_phase, by_side, custom, paced, batched, with_old, swapped;
+    int splits[3], by_phase, by_side, custom, paced, batched, with_old, swapped;
 } features;
 
 static void count_features(const weft_plan *plan) {
@@ -124,7 +133,9 @@ static void count_features(const weft_plan *plan) {
     }
     features.dispatches[s->dispatch - 1]++;
     features.dtypes[plan->gemm.c_dtype]++;
-    features.split += s->split > 1;
+    for (int i = 0; i < 3; i++) {
+        features.splits[i] += s->split == 2 << i;
+    }
     features.by_phase += strstr(c->main->choice.kernel, "_by_phase") != NULL;
     features.by_side += c->side_of_sm != 0;
     features.custom += s->order == WEFT_ORDER_CUSTOM && s->cluster_m * s->cluster_n > 1;
@@ -214,7 +225,7 @@ static weft_gemm small_gemm(const weft_gemm_variant *v, int number, const int64_
 static weft_schedule small_schedule(const weft_gemm_variant *v, const weft_gemm *p, int number, const int64_t cluster[2]) {
     weft_schedule s = WEFT_SCHEDULE_INIT;
     const int swapped = p->c_major == WEFT_COL_MAJOR;
-    const int64_t split = WEFT_GEMM_SPLIT(v->tile_m, v->tile_n), ctas = cluster[0] * cluster[1];
+    const int64_t ctas = cluster[0] * cluster[1];
     s.tile_m = swapped ? v->tile_n : v->tile_m;
     s.tile_n = swapped ? v->tile_m : v->tile_n;
     s.cluster_m = cluster[swapped];
@@ -232,7 +243,8 @@ static weft_schedule small_schedule(const weft_gemm_variant *v, const weft_gemm 
     s.axis = (weft_axis)between(WEFT_AXIS_N, WEFT_AXIS_M);
     s.split = 1;
     s.workers = ctas * between(1, 3);
-    if (number % 3 != 0 && split > 1 && (p->k + 63) / 64 >= split && ctas * split <= 8) {
+    const int64_t split = random_split(v->tile_m, v->tile_n, p->k, cluster);
+    if (number % 3 != 0 && split > 1) {
         s.split = split;
         s.dispatch = WEFT_DISPATCH_GRID;
         s.workers = 0;
@@ -268,11 +280,71 @@ static int many_tiles(const weft_cuda_driver *d, int32_t dispatch) {
     return one_product(d, &p, &s, "gemm_bf16_kk_64x128__sm90a", 0, "a cluster of many tiles");
 }
 
+/* Every split of both tiles that have some; alone and in clusters; steps that the parts share evenly or not, down to one
+ * each; ragged edges, several tiles, a batch, an old C, every dtype of C and a column-major one; rows by phases. All but C
+ * is given as the kernel sees it. */
+static const struct shared_out {
+    int64_t tile_n, split, cluster_m, cluster_n, m, n, k, batch;
+    weft_dtype c_dtype;
+    int swapped, by_phase;
+    double beta;
+} shared_out[] = {
+    {128, 2, 1, 1, 128, 128, 128, 1, WEFT_BF16, 0, 0, 0},   {128, 4, 1, 1, 200, 136, 264, 1, WEFT_BF16, 0, 0, 0},
+    {128, 4, 1, 1, 121, 264, 640, 1, WEFT_FP32, 1, 0, 1.5}, {128, 4, 2, 1, 250, 120, 500, 1, WEFT_FP16, 0, 0, 1.5},
+    {128, 4, 1, 2, 100, 250, 1000, 2, WEFT_BF16, 1, 0, 0},  {128, 4, 1, 1, 250, 200, 600, 1, WEFT_BF16, 0, 1, 1.5},
+    {128, 8, 1, 1, 128, 128, 512, 1, WEFT_FP32, 0, 0, 0},   {128, 8, 1, 1, 232, 312, 648, 1, WEFT_BF16, 0, 0, 1.5},
+    {128, 8, 1, 1, 57, 104, 1100, 2, WEFT_FP32, 0, 0, 1.5}, {128, 8, 1, 1, 144, 100, 712, 1, WEFT_FP16, 1, 0, 0},
+    {128, 8, 1, 1, 250, 104, 600, 1, WEFT_FP32, 0, 1, 0},   {256, 4, 1, 1, 120, 250, 264, 1, WEFT_FP32, 1, 0, 1.5},
+    {256, 4, 2, 1, 250, 200, 520, 1, WEFT_BF16, 0, 0, 0},   {256, 8, 1, 1, 128, 256, 512, 1, WEFT_BF16, 0, 0, 0},
+    {256, 8, 1, 1, 152, 264, 712, 1, WEFT_FP32, 0, 0, 1.5}, {256, 8, 1, 1, 99, 200, 1000, 2, WEFT_BF16, 1, 0, 1.5},
+    {256, 8, 1, 1, 250, 264, 600, 1, WEFT_BF16, 0, 1, 1.5},
+};
+enum { SHARED_OUT = sizeof shared_out / sizeof *shared_out };
+
+static int one_shared_out(const weft_cuda_driver *d, int number) {
+    const struct shared_out *row = &shared_out[number];
+    weft_gemm p = WEFT_GEMM_INIT;
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    char name[32], symbol[48];
+    p.m = row->swapped ? row->n : row->m;
+    p.n = row->swapped ? row->m : row->n;
+    p.k = row->k;
+    p.batch = row->batch;
+    p.dtype = WEFT_BF16;
+    p.c_dtype = row->c_dtype;
+    p.b_major = WEFT_COL_MAJOR;
+    p.c_major = row->swapped ? WEFT_COL_MAJOR : WEFT_ROW_MAJOR;
+    p.lda = p.ldb = (p.k + 63) / 64 * 64 + (row->by_phase ? 8 : 0);
+    p.ldc = to_8(row->n);
+    p.a_stride = p.lda * p.m;
+    p.b_stride = p.ldb * p.n;
+    p.c_stride = p.ldc * row->m;
+    p.beta = row->beta;
+    s.tile_m = row->swapped ? row->tile_n : 128;
+    s.tile_n = row->swapped ? 128 : row->tile_n;
+    s.cluster_m = row->swapped ? row->cluster_n : row->cluster_m;
+    s.cluster_n = row->swapped ? row->cluster_m : row->cluster_n;
+    s.split = row->split;
+    seed = (uint64_t)number + 1;
+    snprintf(name, sizeof name, "steps shared out, %d", number);
+    snprintf(symbol, sizeof symbol, "gemm_bf16_kk_128x%d%s__sm90a", (int)row->tile_n, row->by_phase ? "_by_phase" : "");
+    return one_product(d, &p, &s, symbol, 1, name);
+}
+
+/* Returns how many are wrong. */
+static int all_shared_out(const weft_cuda_driver *d) {
+    int wrong = 0;
+    for (int i = 0; i < SHARED_OUT; i++) {
+        wrong += !one_shared_out(d, i);
+    }
+    return wrong;
+}
+
 /* Workers that wait for each other, and what a capture makes of dynamic dispatch. Returns how many are wrong. */
 static int small_others(const weft_cuda_driver *d) {
     weft_gemm p = long_gemm(1);
     weft_schedule s = long_schedule();
-    int wrong = !one_product(d, &p, &s, NULL, 0, "workers in step");
+    int wrong = !one_product(d, &p, &s, NULL, 0, "workers in step") + all_shared_out(d);
     wrong += !many_tiles(d, WEFT_DISPATCH_STATIC) + !many_tiles(d, WEFT_DISPATCH_DYNAMIC);
     p = (weft_gemm)WEFT_GEMM_INIT;
     p.m = p.n = 504;
@@ -304,8 +376,9 @@ static int small(const weft_cuda_driver *d, int first, int count) {
 
 int main(int count, char **words) {
     const int is_small = count > 1 && strcmp(words[1], "small") == 0, given = count - is_small;
+    const int is_split = count > 1 && strcmp(words[1], "split") == 0;
     const int first = given > 1 ? atoi(words[1 + is_small]) : 0;
-    const int rounds = given > 2 ? atoi(words[2 + is_small]) : is_small ? VARIANTS : ROUNDS;
+    const int rounds = is_split ? SHARED_OUT : given > 2 ? atoi(words[2 + is_small]) : is_small ? VARIANTS : ROUNDS;
     const weft_cuda_driver *d;
     weft_cuda_device gpu;
     weft_message message = {""};
@@ -321,8 +394,10 @@ int main(int count, char **words) {
     }
     if (is_small) {
         wrong = small(d, first, rounds);
+    } else if (is_split || rounds >= ROUNDS) {
+        wrong = all_shared_out(d);
     }
-    for (int round = first; round < first + rounds && !is_small; round++) {
+    for (int round = first; round < first + rounds && !is_small && !is_split; round++) {
         wrong += !one_round(d, round);
     }
     weft_cuda_leave(d, pushed);

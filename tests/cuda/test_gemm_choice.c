@@ -113,10 +113,21 @@ static void bands_are_for_what_does_not_stay(void **state) {
     assert_int_equal(choose(&(launch){.m = 8192, .n = 8192, .k = 8192}).order, WEFT_ORDER_SERPENTINE);
 }
 
+/* Twelve tiles and 158 steps, or one tile and 512: eight CTAs share out the steps of each. 120 tiles are not shared out,
+ * nor are 8 steps: adding up takes longer than they do. */
+static void few_tiles_are_shared_out(void **state) {
+    (void)state;
+    assert_int_equal(choose(&(launch){.m = 232, .n = 696, .k = 10072}).split, 8);
+    assert_int_equal(choose(&(launch){.m = 128, .n = 128, .k = 32768}).split, 8);
+    assert_int_equal(choose(&(launch){.m = 1280, .n = 1536, .k = 10072}).split, 1);
+    assert_int_equal(choose(&(launch){.m = 232, .n = 696, .k = 512}).split, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(choices_are_near_the_best),
         cmocka_unit_test(bands_are_for_what_does_not_stay),
+        cmocka_unit_test(few_tiles_are_shared_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@ static weft_gemm_model draw(uint64_t *random) {
     weft_gemm_model m = {.batch = random_between(random, 1, 3),
                          .k = 8 * random_between(random, 1, 2000),
                          .step = 64,
-                         .split = random_between(random, 0, 3) ? 1 : 2,
+                         .split = random_between(random, 0, 3) ? 1 : INT64_C(2) << random_between(random, 0, 2 * !cluster),
                          .workers = 132,
                          .per_sm = tiles[tile][0] < 128 ? 2 : 1};
     m.a = (weft_gemm_operand){random_between(random, 1, 16384), tiles[tile][0], clusters[cluster][0], 0, 0};
@@ -49,7 +49,27 @@ static void deeper_products_take_longer(void **state) {
         m.k += 64 * m.split;
         assert_true(time_of(m) > time);
         m.k *= 3;
-        assert_true(time_of(m) > 1.2 * time || time < 10); /* short ones last as long as their launch */
+        /* Short ones last as long as their launch, or as it takes to add up many parts. */
+        assert_true(time_of(m) > 1.2 * time || time < 10 || m.split > 2);
+    }
+}
+
+/* Twice the parts with as many steps each: there is more to add up. */
+static void parts_take_time_to_join(void **state) {
+    (void)state;
+    uint64_t random = random_seed(7);
+    for (int i = 0; random_round(&random, &i, 2000); i++) {
+        weft_gemm_model m = draw(&random);
+        m.a.tile = 128;
+        m.b.tile = random_between(&random, 0, 1) ? 128 : 256;
+        m.a.cluster = m.b.cluster = m.per_sm = 1;
+        m.split = m.b.tile / 64;
+        m.k = 64 * m.split * random_between(&random, 1, 200);
+        for (double last = 0; m.split <= 8; m.split *= 2, m.k *= 2) {
+            const double time = time_of(m);
+            assert_true(time > last + 1);
+            last = time;
+        }
     }
 }
 
@@ -66,11 +86,9 @@ static void more_waves_take_longer(void **state) {
         weft_gemm_model m = draw(&random);
         const double time = time_of(m);
         const int64_t before = positions_of(&m);
-        const int whole =
-            m.a.length >= m.a.tile; /* rows that a tile has outside of the matrix cost more than those inside */
         m.a.length += m.a.tile * m.a.cluster * random_between(&random, 1, 200);
         const int64_t ctas = m.a.cluster * m.b.cluster * m.split;
-        if (whole && (positions_of(&m) - before) * ctas >= m.workers) { /* a wave more */
+        if ((positions_of(&m) - before) * ctas >= m.workers) { /* a wave more */
             assert_true(time_of(m) > time);
         }
     }
@@ -137,6 +155,7 @@ static void chips_have_limits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(deeper_products_take_longer),
+        cmocka_unit_test(parts_take_time_to_join),
         cmocka_unit_test(more_waves_take_longer),
         cmocka_unit_test(batches_add_up),
         cmocka_unit_test(misaligned_lines_take_longer),

@@ -34,7 +34,7 @@ static weft_gemm random_gemm(uint64_t *random, int round) {
     weft_gemm p = WEFT_GEMM_INIT;
     p.m = random_between(random, 1, 300);
     p.n = random_between(random, 1, 300);
-    p.k = random_between(random, 1, 150);
+    p.k = random_between(random, 1, round % 3 == 0 ? 800 : 150);
     if (round % 10 == 4) { /* rows can be taken by phases without more tiles */
         p.m = 1024 - p.m % 24;
         p.n = 1 + p.n % 40;
@@ -75,8 +75,7 @@ static void *random_matrix(uint64_t *random, weft_dtype dtype, size_t count) {
 }
 
 static weft_schedule random_schedule(uint64_t *random, const weft_gemm *p, int round) {
-    static const int64_t tiles[][3] = {{128, 256, 4}, {256, 128, 1}, {128, 128, 2}, {128, 64, 1},
-                                       {256, 192, 1}, {128, 192, 1}, {64, 128, 1}};
+    static const int64_t tiles[][2] = {{128, 256}, {256, 128}, {128, 128}, {128, 64}, {256, 192}, {128, 192}, {64, 128}};
     static const int64_t clusters[][2] = {{0, 0}, {1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}};
     weft_schedule s = WEFT_SCHEDULE_INIT;
     const int swapped = p->c_major == WEFT_COL_MAJOR;
@@ -97,8 +96,10 @@ static weft_schedule random_schedule(uint64_t *random, const weft_gemm *p, int r
         const int two_dimensional = cluster[0] > 1 && cluster[1] > 1, narrow = tile[0] == 64 || tile[1] == 64;
         s.cluster_m = cluster[0];
         s.cluster_n = two_dimensional && narrow ? 1 : cluster[1]; /* see clusters_without_senders() */
-        if (round % 3 == 0 && tile[2] > 1 && (p->k + 63) / 64 >= tile[2] && cluster[0] * cluster[1] * tile[2] <= 8) {
-            s.split = tile[2];
+        const int64_t least = WEFT_GEMM_SPLIT(tile[0], tile[1]), split = least << random_between(random, 0, 2);
+        const int64_t ctas = weft_larger(cluster[0], 1) * weft_larger(s.cluster_n, 1);
+        if (round % 3 == 0 && least > 1 && (p->k + 63) / 64 >= split && ctas * split <= 8) {
+            s.split = split;
             s.dispatch = WEFT_DISPATCH_GRID;
         }
         if (round % 5 == 2) {
@@ -211,6 +212,27 @@ static void no_kernel_fits(void **state) {
     p.k = 64;
     p.lda = p.ldb = 0;
     refused(&p, &s, WEFT_UNSUPPORTED, "split 2 is more than there are steps of 64 in k 64");
+    s.split = 8;
+    p.k = 448;
+    refused(&p, &s, WEFT_UNSUPPORTED, "split 8 is more than there are steps of 64 in k 448");
+    p.k = 1024;
+    s.cluster_m = 2;
+    refused(&p, &s, WEFT_UNSUPPORTED, "its clusters have at most 8 CTAs");
+    s.cluster_m = 0;
+    s.tile_m = 128;
+    for (s.split = 3; s.split <= 7; s.split++) { /* 4 is one group of 128x256, and two of 128x128 */
+        if (s.split != 4) {
+            char text[64];
+            snprintf(text, sizeof text, "it has no tiles of 128x0 with split %d in clusters of 1x1", (int)s.split);
+            refused(&p, &s, WEFT_UNSUPPORTED, text);
+        }
+    }
+    s.split = 2;
+    s.tile_n = 256;
+    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 128x256 with split 2 in clusters of 1x1");
+    s.split = 4;
+    s.tile_n = 192;
+    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 128x192 with split 4 in clusters of 1x1");
     script("capability=100");
     refused(&p, NULL, WEFT_UNSUPPORTED, "compute capability 10.0, and 9.0 is needed");
     script("tensor_map=1");
@@ -247,6 +269,33 @@ static void choices(void **state) {
     assert_int_equal(s.dispatch, WEFT_DISPATCH_GRID);
     weft_plan_destroy(plan);
     assert_int_equal(counts()->allocations, 0);
+}
+
+static uint32_t grid_of(const weft_gemm *p, const weft_schedule *s) {
+    const weft_device device = gpu();
+    weft_plan *plan;
+    assert_int_equal(plan_on(&plan, p, s, NULL, &device, NULL), WEFT_OK);
+    const uint32_t grid = ((const weft_cuda_plan *)plan->placed)->main->grid;
+    weft_plan_destroy(plan);
+    return grid;
+}
+
+/* Every split of a tile: so many CTAs for each of six tiles of 128x128, or of four of 128x256. */
+static void splits(void **state) {
+    (void)state;
+    static const int64_t rows[][3] = {{128, 2, 12}, {128, 4, 24}, {128, 8, 48}, {256, 4, 16}, {256, 8, 32}};
+    weft_gemm p = small();
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    script(NULL);
+    p.m = 200;
+    p.n = 296;
+    p.k = 512;
+    s.tile_m = 128;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        s.tile_n = rows[i][0];
+        s.split = rows[i][1];
+        assert_int_equal(grid_of(&p, &s), rows[i][2]);
+    }
 }
 
 static weft_gemm_phase_params all_parameters_of(const weft_plan *plan) {
@@ -428,15 +477,6 @@ static void bands(void **state) {
     assert_int_equal(counts()->allocations, 0);
 }
 
-static uint32_t grid_of(const weft_gemm *p, const weft_schedule *s) {
-    const weft_device device = gpu();
-    weft_plan *plan;
-    assert_int_equal(plan_on(&plan, p, s, NULL, &device, NULL), WEFT_OK);
-    const uint32_t grid = ((const weft_cuda_plan *)plan->placed)->main->grid;
-    weft_plan_destroy(plan);
-    return grid;
-}
-
 /* Of tiles of which two CTAs share an SM each of the 12 SMs gets one, unless that would be a second turn. */
 static void every_sm(void **state) {
     (void)state;
@@ -533,6 +573,7 @@ int main(void) {
         cmocka_unit_test(parameters), cmocka_unit_test(no_kernel_fits), cmocka_unit_test(clusters_without_senders),
         cmocka_unit_test(choices),    cmocka_unit_test(locality),       cmocka_unit_test(phases),
         cmocka_unit_test(bands),      cmocka_unit_test(every_sm),       cmocka_unit_test(launching_fails),
+        cmocka_unit_test(splits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

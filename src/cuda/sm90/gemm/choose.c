@@ -91,12 +91,13 @@ static int all_send(const weft_gemm_variant *v, int swapped, int64_t cluster_m, 
 }
 
 /* What may be made of one variant, in any order; returns how many, at most MAX_WAYS. */
-enum { MAX_WAYS = CLUSTERS + 1 };
+enum { SPLITS = 3, MAX_WAYS = CLUSTERS + SPLITS };
 
 static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_gemm_pick ways[MAX_WAYS]) {
     const weft_gemm_view view = weft_gemm_view_of(&plan->gemm);
     const weft_schedule *s = &plan->schedule;
-    const int64_t steps = weft_ceil_divide(plan->gemm.k, WEFT_GEMM_STEP), most = WEFT_GEMM_SPLIT(v->tile_m, v->tile_n);
+    const int64_t steps = weft_ceil_divide(plan->gemm.k, WEFT_GEMM_STEP), least = WEFT_GEMM_SPLIT(v->tile_m, v->tile_n);
+    const int64_t most = least > 1 ? weft_smaller(steps, WEFT_GEMM_MAX_CLUSTER) : 0;
     const int on_grid = s->dispatch == WEFT_DISPATCH_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID;
     weft_gemm_pick one = {v, view.swapped ? v->tile_n : v->tile_m, view.swapped ? v->tile_m : v->tile_n, 1, 1, 1};
     const int by_side = weft_gemm_takes_tickets_by_side(s);
@@ -106,13 +107,14 @@ static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_ge
         !agrees(s->tile_m, one.tile_m) || !agrees(s->tile_n, one.tile_n)) {
         return 0;
     }
-    if (most > 1 && most <= steps && on_grid &&
-        (s->split == most || (s->split == 0 && s->cluster_m <= 1 && s->cluster_n <= 1))) {
-        one.split = most;
-        one.cluster_m = s->cluster_m ? s->cluster_m : 1;
-        one.cluster_n = s->cluster_n ? s->cluster_n : 1;
-        count += (size_t)all_send(v, view.swapped, one.cluster_m, one.cluster_n);
-        ways[0] = one;
+    for (int64_t split = least; split <= most; split *= 2) { /* one group of parts, two, four */
+        if (on_grid && (s->split == split || (s->split == 0 && s->cluster_m <= 1 && s->cluster_n <= 1))) {
+            one.split = split;
+            one.cluster_m = s->cluster_m ? s->cluster_m : 1;
+            one.cluster_n = s->cluster_n ? s->cluster_n : 1;
+            ways[count] = one;
+            count += (size_t)all_send(v, view.swapped, one.cluster_m, one.cluster_n);
+        }
     }
     one.split = 1;
     for (size_t i = 0; i < CLUSTERS && s->split <= 1; i++) {

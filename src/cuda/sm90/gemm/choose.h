@@ -6,8 +6,6 @@
 #include "cuda/plan/backend.h"
 #include "cuda/sm90/gemm/params.h"
 
-enum { WEFT_GEMM_MAX_CLUSTER = 8 };
-
 /* Whether workers draw their tiles from a counter for each side of the L2, which needs more registers than the largest
  * tiles leave: see WEFT_GEMM_LEAN. */
 int weft_gemm_takes_tickets_by_side(const weft_schedule *schedule);

@@ -98,8 +98,24 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
 
 /* Rows of a box of A or columns of one of B. CTAs that share them take a box each, as large as the layout allows: 8 rows
  * are what the copy engine swizzles together. */
-static int32_t box_rows(int mn_major, int64_t tile, int64_t sharers) {
-    return mn_major || tile % (sharers * 8) != 0 ? WEFT_GEMM_ATOM : (int32_t)(tile / sharers);
+static int32_t box_rows(int mn_major, int64_t rows, int64_t sharers) {
+    const int32_t some = rows % WEFT_GEMM_ATOM == 0 ? WEFT_GEMM_ATOM : 8;
+    return mn_major || rows % (sharers * 8) != 0 ? some : (int32_t)(rows / sharers);
+}
+
+/* Rows of a tile that are loaded: where a product has fewer, those that it has, to the nearest 8. In clusters of two
+ * dimensions every CTA must have a box. */
+static int32_t loaded_rows(const weft_schedule *s, int mn_major, int64_t length, int64_t tile) {
+    const int all = mn_major || (s->cluster_m > 1 && s->cluster_n > 1);
+    return (int32_t)(all ? tile : weft_smaller(weft_ceil_divide(length, 8) * 8, tile));
+}
+
+/* Where tiles of a product of that length begin at the latest, if they are to lie within it, to the nearest 16 bytes. What
+ * two tiles have in common is stored twice, so nothing may be added to it; and lines that run along m or n would begin
+ * anywhere. */
+static int32_t last_of(const weft_gemm *p, int mn_major, int64_t length, int64_t tile) {
+    const int within = p->beta == 0 && !mn_major && length >= tile;
+    return within ? (int32_t)(weft_ceil_divide(length, 8) * 8 - tile) : INT32_MAX;
 }
 
 /* A or C by phases of rows, `longer` of them, or of those that have one row less. */
@@ -139,8 +155,12 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     memset(all, 0, sizeof *all);
     to->cluster_m = (int32_t)(view.swapped ? s->cluster_n : s->cluster_m);
     to->cluster_n = (int32_t)(view.swapped ? s->cluster_m : s->cluster_n);
-    to->a_rows = box_rows(view.a_mn, view.swapped ? s->tile_n : s->tile_m, to->cluster_n);
-    to->b_rows = box_rows(view.b_mn, view.swapped ? s->tile_m : s->tile_n, to->cluster_m);
+    to->a_end = loaded_rows(s, view.a_mn, view.m, view.swapped ? s->tile_n : s->tile_m);
+    to->b_end = loaded_rows(s, view.b_mn, view.n, view.swapped ? s->tile_m : s->tile_n);
+    to->a_rows = box_rows(view.a_mn, to->a_end, to->cluster_n);
+    to->b_rows = box_rows(view.b_mn, to->b_end, to->cluster_m);
+    to->last_row = last_of(p, view.a_mn, view.m, view.swapped ? s->tile_n : s->tile_m);
+    to->last_col = last_of(p, view.b_mn, view.n, view.swapped ? s->tile_m : s->tile_n);
     weft_gemm_choose_l2(plan, to);
     weft_tensor_view a =
         view_of(p, view.swapped ? data->b : data->a, view.a_mn, view.m, view.lda, view.a_stride, to->a_rows);
@@ -161,6 +181,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
             (status = weft_tensor_map_make(c->driver, "c", &out_short, &all->c_short, message))) {
             return status;
         }
+        to->last_row = INT32_MAX; /* rows of a tile are not those of C */
         a = by_phase(a, &all->phases, 1);
         out = by_phase(out, &all->phases, 1);
     }

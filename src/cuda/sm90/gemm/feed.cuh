@@ -193,10 +193,10 @@ static __device__ __forceinline__ gemm_source gemm_source_of(const weft_gemm_par
                                                              const gemm_boxes &boxes, const gemm_job &job) {
     const int32_t first = (int32_t)boxes.first, shift = gemm_shift_of<S>(p, job.row);
     if (WHO == GEMM_LOADS_B) {
-        return {&p.b, first + (job.col + (int32_t)me.in_n) * S::tile_n, job.batch, shift};
+        return {&p.b, first + gemm_col_of<S>(p, me, job), job.batch, shift};
     }
     const gemm_rows rows = gemm_rows_of<S>(p, job.row + (int32_t)me.in_m, job.batch);
-    return {gemm_map_of_a<S>(p, rows.z), first + rows.tile * S::tile_m, rows.z, shift};
+    return {gemm_map_of_a<S>(p, rows.z), first + gemm_row_of<S>(p, rows), rows.z, shift};
 }
 
 /* Keeps the ring full of A or of B, tile after tile without a break. A whole warp, of which one lane asks the copy engine;
@@ -206,9 +206,10 @@ static __device__ __forceinline__ gemm_source gemm_source_of(const weft_gemm_par
 template <class S, gemm_taker WHO>
 static __device__ __forceinline__ void gemm_feed(const weft_gemm_params &p, const gemm_place &me) {
     constexpr bool is_b = WHO == GEMM_LOADS_B, mn = is_b ? S::b_mn : S::a_mn;
-    constexpr uint32_t tile = is_b ? S::tile_n : S::tile_m, offset = is_b ? S::a_bytes : 0;
+    constexpr uint32_t offset = is_b ? S::a_bytes : 0;
+    const uint32_t end = (uint32_t)(is_b ? p.b_end : p.a_end);
     const gemm_boxes boxes = gemm_boxes_of<WHO>(p, me);
-    const bool single = boxes.first + boxes.apart >= tile && boxes.first < tile;
+    const bool single = boxes.first + boxes.apart >= end && boxes.first < end;
     const bool elected = elect_one(), counts = elected && !is_b && p.begun && me.rank == 0;
     uint32_t jobs = 0;
     gemm_ring_slot<S::stages> slot = {0, 1};
@@ -233,11 +234,11 @@ static __device__ __forceinline__ void gemm_feed(const weft_gemm_params &p, cons
             const uint32_t stage = me.base + slot.at * S::stage_bytes + offset + boxes.first * 128;
             mbarrier_wait(GEMM_DESK(S, me, empty) + 8 * slot.at, slot.parity);
             if (elected) {
-                mbarrier_expect(full, tile * 128);
+                mbarrier_expect(full, end * 128);
                 if (single) {
                     gemm_load(stage, from.map, full, boxes.sharers, mn ? from.at : k, mn ? k : from.at, from.z, keep);
                 } else {
-                    for (uint32_t r = 0; boxes.first + r < tile; r += boxes.apart) {
+                    for (uint32_t r = 0; boxes.first + r < end; r += boxes.apart) {
                         const int32_t here = from.at + (int32_t)r;
                         gemm_load(stage + r * 128, from.map, full, boxes.sharers, mn ? here : k, mn ? k : here, from.z,
                                   keep);

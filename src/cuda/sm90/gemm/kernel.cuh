@@ -81,8 +81,7 @@ static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, 
     const uint32_t empty = GEMM_DESK(S, me, empty);
     gemm_pieces pieces = {me.base + S::pieces_at, GEMM_DESK(S, me, piece_full), 0};
     /* This warpgroup's part of the cluster's tiles. */
-    const uint32_t slice = S::split > 1 && p.split > 1 ? me.part * (S::tile_n / S::split) : 0;
-    const int32_t own_x = (int32_t)(me.in_n * S::tile_n + slice);
+    const uint32_t slice = me.part % S::split * (S::tile_n / S::split);
     uint32_t jobs = 0;
     gemm_ring_slot<S::stages> slot = {0, 0};
     float sums[S::blocks][S::tile_n / 2];
@@ -90,10 +89,10 @@ static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, 
     grid_wait();
     for (; job.steps != 0; job = gemm_take<S, GEMM_MULTIPLIES>(me, jobs)) {
         const gemm_share share = gemm_share_of<S>(p, me, job.steps);
-        const int32_t x = job.col * S::tile_n + own_x;
+        const int32_t x = gemm_col_of<S>(p, me, job) + (int32_t)slice;
         const gemm_rows rows = gemm_rows_of<S>(p, job.row + (int32_t)me.in_m, job.batch);
-        const int32_t y = rows.tile * S::tile_m + (int32_t)(group * S::group_m + thread_index() / 32 % 4 * 16);
-        if (p.beta != 0) {
+        const int32_t y = gemm_row_of<S>(p, rows) + (int32_t)(group * S::group_m + thread_index() / 32 % 4 * 16);
+        if (p.beta != 0 && gemm_stores<S>(me)) {
             gemm_fetch_old<S>(p, pieces, 0, x, y, rows.z, elect_one());
         }
         const int32_t steps = __shfl_sync(0xffffffffu, share.steps, 0); /* the compiler sees that all lanes go as far */
@@ -155,10 +154,13 @@ template <class S> static __device__ __forceinline__ void gemm_hopper(const weft
             }
             __syncwarp();
         }
-        if (S::split > 1 && p.split > 1) { /* who multiplies meets twice to add the parts up, then takes the last job */
+        if (S::split > 1 && p.split > 1) { /* who multiplies meets to add the parts up, then takes the last job */
             __syncwarp();
             cluster_meet(false);
             cluster_meet(true);
+            if (p.split > S::split) {
+                cluster_meet(true);
+            }
             if (schedules) {
                 gemm_see_off<S>(me, sent);
             }

@@ -27,19 +27,23 @@ typedef struct weft_gemm_params {
     /* How long the L2 is to keep what is read of A and B, and what of them the next wave reads again: see tensor_map.h. */
     uint64_t a_keep, b_keep, again_keep;
     float alpha, beta;
-    int32_t c_dtype;              /* a weft_dtype */
-    int32_t c_first;              /* 1: the L2 is to give up C first */
-    int32_t swapped;              /* 1: the walk's rows are columns here */
-    int32_t a_rows, b_rows;       /* rows of A and columns of B in a box: multiples of 8 (of 64 where m or n is contiguous)
-                                     that divide the tile's */
+    int32_t c_dtype;        /* a weft_dtype */
+    int32_t c_first;        /* 1: the L2 is to give up C first */
+    int32_t swapped;        /* 1: the walk's rows are columns here */
+    int32_t a_rows, b_rows; /* rows of A and columns of B in a box: multiples of 8 (of 64 where m or n is contiguous) */
+    int32_t a_end, b_end;   /* and how many of a tile's are loaded, whole boxes: all, or as many as there are */
+    /* Where tiles begin at the latest. Those at the ends of C then lie within it and have rows or columns in common with
+     * others, which compute the same there, instead of reaching beyond it: the copy engine takes 15 times as long for a
+     * line that is not there. INT32_MAX: they do reach beyond it. */
+    int32_t last_row, last_col;
     int32_t cluster_m, cluster_n; /* CTAs of a cluster along m and n: those along n share A, those along m share B */
     uint32_t *begun; /* tiles that are nearly loaded, of all workers; 0 before the launch; null: nobody waits for others */
     int32_t pace_steps; /* the steps that are left of a tile when it counts as that */
     int32_t band_waves; /* waves of a band, after which the walk turns; 0: nothing is known to be read again */
     int32_t wave_again; /* which of A and B the next wave of the band reads again: 1 A, 2 B */
     weft_first first;   /* m and n as the kernel sees them */
-    int32_t split; /* 1, or WEFT_GEMM_SPLIT of the tile: so many times that many CTAs share out the steps of the same tiles,
-                      under grid dispatch, each at least one */
+    int32_t split; /* 1, or one of the tile's splits (WEFT_GEMM_SPLIT): so many times that many CTAs share out the steps of
+                      the same tiles, under grid dispatch, each at least one */
 } weft_gemm_params;
 
 /* The phase of a row of A is where in a line of the L2 (128 bytes) it begins: rows c, c + count, c + 2 count, ... have the
@@ -87,7 +91,11 @@ typedef struct weft_gemm_variant {
 /* Tiles of which there is a variant with phases: not the small ones, which wait for their launch. */
 #define WEFT_GEMM_HAS_PHASES(tile_m, tile_n) ((tile_m) * (tile_n) >= 16384)
 
-/* CTAs that can share out the steps of a tile: each then stores 64 of its columns. */
+/* CTAs of a cluster, at most. */
+enum { WEFT_GEMM_MAX_CLUSTER = 8 };
+
+/* The fewest CTAs that can share out the steps of a tile: a group, in which each adds up 64 of the tile's columns. There
+ * may be one, two or four groups in a cluster, of which the first stores the tile. 1: the steps are not shared out. */
 #define WEFT_GEMM_SPLIT(tile_m, tile_n) ((tile_m) == 128 && (tile_n) % 128 == 0 ? (tile_n) / 64 : 1)
 
 /* Dynamic shared memory: a ring of stages, each a step of A and B; two pieces of C for each warp, 16 rows of 128 bytes; the

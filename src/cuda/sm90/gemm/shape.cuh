@@ -45,9 +45,9 @@ template <weft_dtype DTYPE, bool A_MN_, bool B_MN_, int TILE_M, int TILE_N, int 
     static constexpr bool by_phase = BY_PHASE;
     static constexpr int multiplier_registers = WEFT_GEMM_LEAN(TILE_M, TILE_N) ? 232 : 216;
     static constexpr int loader_registers = WEFT_GEMM_LEAN(TILE_M, TILE_N) ? 40 : 72;
-    static constexpr int split = WEFT_GEMM_SPLIT(TILE_M, TILE_N);
-    static constexpr int atom_bytes = 64 * 64 * 2; /* of A or B: 64 rows or columns */
-    static constexpr int a_bytes = TILE_M * 128;   /* of A in a stage; B follows */
+    static constexpr int split = WEFT_GEMM_SPLIT(TILE_M, TILE_N); /* slices of a tile, and parts of a group */
+    static constexpr int atom_bytes = 64 * 64 * 2;                /* of A or B: 64 rows or columns */
+    static constexpr int a_bytes = TILE_M * 128;                  /* of A in a stage; B follows */
     static constexpr int stage_bytes = WEFT_GEMM_STAGE_BYTES(TILE_M, TILE_N);
     static constexpr int pieces_at = STAGES * stage_bytes;
     static constexpr int desk_at = pieces_at + WEFT_GEMM_PIECES_BYTES(TILE_M);
@@ -83,6 +83,11 @@ static __device__ __forceinline__ gemm_place gemm_find_place(const weft_gemm_par
     return me;
 }
 
+/* Whether this CTA stores sums: of the parts of a tile, those of the first group do. */
+template <class S> static __device__ __forceinline__ bool gemm_stores(const gemm_place &me) {
+    return S::split == 1 || me.part < S::split;
+}
+
 /* The steps of a tile that are this CTA's: from `begin` on, in the order of the sweep. */
 struct gemm_share {
     int32_t begin, steps;
@@ -93,8 +98,9 @@ static __device__ __forceinline__ gemm_share gemm_share_of(const weft_gemm_param
     gemm_share share = {0, steps};
     if constexpr (S::split > 1) {
         if (p.split > 1) {
-            share.begin = (int32_t)((int64_t)steps * me.part / S::split);
-            share.steps = (int32_t)((int64_t)steps * (me.part + 1) / S::split) - share.begin;
+            const uint32_t all = (uint32_t)steps, parts = (uint32_t)p.split; /* at most 2^25 and 8 */
+            share.begin = (int32_t)(all * me.part / parts);
+            share.steps = (int32_t)(all * (me.part + 1) / parts) - share.begin;
         }
     }
     return share;
@@ -125,6 +131,17 @@ static __device__ __forceinline__ gemm_rows gemm_rows_of(const weft_gemm_params 
         return {row - place * phases.tiles, place < phases.count ? (int32_t)(phases.order >> (4 * place) & 15) : 8};
     }
     return {row, batch};
+}
+
+/* The first row and column of this CTA's tile. */
+template <class S> static __device__ __forceinline__ int32_t gemm_row_of(const weft_gemm_params &p, const gemm_rows &rows) {
+    return min(rows.tile * S::tile_m, p.last_row);
+}
+
+template <class S>
+static __device__ __forceinline__ int32_t gemm_col_of(const weft_gemm_params &p, const gemm_place &me,
+                                                      const gemm_job &job) {
+    return min((job.col + (int32_t)me.in_n) * S::tile_n, p.last_col);
 }
 
 /* How many elements before a multiple of 64 the steps of a job begin: the same for the whole cluster, which shares B. */

@@ -5,6 +5,7 @@
 #include <weft/order.h>
 
 #include "cuda/sm90/gemm/costs.h"
+#include "cuda/sm90/gemm/params.h"
 
 #define COST(name) weft_gemm_cost.name
 
@@ -37,10 +38,9 @@ static double alone_cost(const weft_gemm_operand *o) {
  * lines.
  */
 static double lines_of(const weft_gemm_operand *o, double sharers) {
-    const double tile = (double)o->tile;
-    const double most = o->contiguous ? 64 * ceil_divide(tile / 64, sharers) : tile / sharers;
-    const double outside = o->contiguous ? 0 : fmax(0, tile - (double)o->length) / sharers;
-    return most * (o->contiguous ? COST(rows_of_k) : 1) * (1 + alone_cost(o)) + outside * COST(outside);
+    const double tile = (double)o->tile, there = fmin(tile, 8 * ceil_divide((double)o->length, 8));
+    const double most = o->contiguous ? 64 * ceil_divide(tile / 64, sharers) : there / sharers;
+    return most * (o->contiguous ? COST(rows_of_k) : 1) * (1 + alone_cost(o));
 }
 
 /* The same in the mean over all tiles, while all SMs load: what is outside of the matrix is not read. */
@@ -90,6 +90,12 @@ static double empty_share(const weft_gemm_model *m, double ctas) {
     return ctas / (rows * cols) - 1;
 }
 
+/* Slices that a CTA adds to its own: those of the other parts of its group, then those of the other groups. */
+static double slices_of(const weft_gemm_model *m) {
+    const int64_t group = weft_smaller(m->split, WEFT_GEMM_SPLIT(m->a.tile, m->b.tile));
+    return (double)(group - 1 + m->split / group - 1);
+}
+
 double weft_gemm_time(const weft_gemm_model *m) {
     const double along_m = (double)m->a.cluster, along_n = (double)m->b.cluster, split = (double)m->split;
     const double ctas = along_m * along_n * split;
@@ -108,7 +114,7 @@ double weft_gemm_time(const weft_gemm_model *m) {
                                    (rest > 0 ? step_of(m, fmin(1, rest * ctas / sms)) : 0));
     time += (waves - 1) * next_of(m);
     time += ctas > 1 ? COST(cluster_up) : 0;
-    time += COST(join) * (split - 1) * waves;
+    time += COST(join) * slices_of(m) * waves;
     time *= 1 + COST(empty) * empty_share(m, rows * along_m * cols * along_n) / waves;
     time = larger(time, begin + m->bytes / (m->a.tile < 128 ? COST(dram_single) : COST(dram)), 0);
     time *= 1 + COST(multicast) * ((along_n > 1 && misalignment(&m->a) > 0) + (along_m > 1 && misalignment(&m->b) > 0));
