@@ -217,6 +217,17 @@ def attention_on_a_gpu(quick):
 DECODE = [(128, 32, 8, 8192, 8), (128, 32, 8, 65536, 8), (128, 64, 8, 8192, 16), (128, 64, 8, 131072, 1), (64, 32, 1, 65536, 1)]
 
 
+def drawn_skinny(seed):
+    """Products of few tiles and a long k."""
+    draw = random.Random(seed)
+
+    def between(low, high):
+        return 8 * round(low * (high / low) ** draw.random() / 8)
+
+    for _ in range(14):
+        yield Gemm("skinny gemm", "bf16", between(64, 640), between(512, 2048), between(2048, 16384), transposed=True)
+
+
 def drawn(seed):
     """Ragged lengths, unlike ones, grouped heads; products of any sides, of 1 to 500 GFLOP each."""
     draw = random.Random(seed)
@@ -237,6 +248,7 @@ def drawn(seed):
         if 1e9 < 2 * m * n * k < 5e11:
             count += 1
             yield Gemm("drawn gemm", "bf16", m, n, k, transposed=True)
+    yield from drawn_skinny(seed)
     yield from drawn_masked(seed)
     yield from drawn_pairwise(seed)
     yield from drawn_gradients(seed)

@@ -112,7 +112,7 @@ def test_current_stream_is_honoured():
     """The work must wait for what its own stream does, and only the stream is waited for."""
     stream = torch.cuda.Stream()
     q, a = normal(1, 512, 8, 64), normal(512, 512)
-    weft.attention(q, q, q), run(weft.matmul, a, a)
+    weft.attention(q * 2, q, q), run(weft.matmul, a * 2, a)  # all that is loaded when it is first needed
     torch.cuda.synchronize()
     with torch.cuda.stream(stream):
         torch.cuda._sleep(50_000_000)

@@ -97,10 +97,11 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
 }
 
 /* Rows of a box of A or columns of one of B. CTAs that share them take a box each, as large as the layout allows: 8 rows
- * are what the copy engine swizzles together. */
+ * are what the copy engine swizzles together. Where there are fewer than a tile has, and no such boxes, one CTA takes all.
+ */
 static int32_t box_rows(int mn_major, int64_t rows, int64_t sharers) {
-    const int32_t some = rows % WEFT_GEMM_ATOM == 0 ? WEFT_GEMM_ATOM : 8;
-    return mn_major || rows % (sharers * 8) != 0 ? some : (int32_t)(rows / sharers);
+    const int64_t some = rows % WEFT_GEMM_ATOM == 0 ? WEFT_GEMM_ATOM : rows;
+    return (int32_t)(mn_major || rows % (sharers * 8) != 0 ? some : rows / sharers);
 }
 
 /* Rows of a tile that are loaded: where a product has fewer, those that it has, to the nearest 8. In clusters of two
