@@ -120,7 +120,9 @@ static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_ge
     for (size_t i = 0; i < CLUSTERS && s->split <= 1; i++) {
         one.cluster_m = s->cluster_m ? s->cluster_m : clusters[i][0];
         one.cluster_n = s->cluster_n ? s->cluster_n : clusters[i][1];
-        if (i == 0 || (agrees(s->cluster_m, clusters[i][0]) && agrees(s->cluster_n, clusters[i][1]) &&
+        /* Of clusters of four, two CTAs come to lie on one SM where two fit, and other SMs have none. */
+        const int packed = v->ctas > 1 && clusters[i][0] * clusters[i][1] > 2;
+        if (i == 0 || (!packed && agrees(s->cluster_m, clusters[i][0]) && agrees(s->cluster_n, clusters[i][1]) &&
                        (s->cluster_m == 0 || s->cluster_n == 0))) {
             ways[count] = one;
             count += (size_t)all_send(v, view.swapped, one.cluster_m, one.cluster_n);
