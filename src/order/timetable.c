@@ -24,14 +24,16 @@ typedef struct cost {
     int64_t all, close;
 } cost;
 
-/* A tile that was dealt: the steps that it reaches, from when until when, and the one of its line before it. */
+/* A tile that was dealt: the steps that it reaches, from when until when, and the one of its line before it. There may be
+ * millions of them. */
 typedef struct dealt {
     weft_coming coming;
-    int64_t begin, end;
-    int64_t from, until;
-    int64_t place;  /* of its coming in the timetable */
-    int64_t before; /* below 0: none */
+    int32_t begin, end;
+    int32_t from, until; /* at most MOST */
+    int32_t place;       /* of its coming in the timetable */
+    int32_t before;      /* below 0: none */
 } dealt;
+_Static_assert(WEFT_TIMETABLE_POSITIONS <= INT32_MAX, "tiles are numbered by 32 bits");
 
 /* What is needed while a timetable is made. */
 typedef struct desk {
@@ -109,15 +111,15 @@ static void choose_first(desk *d, dealt *tile, int64_t latest) {
     begin_at(tile, tile->begin + chosen);
 }
 
-/* The tile of a visit that begins at a time. */
-static dealt tile_of(const desk *d, const weft_visit *visit, int64_t start) {
-    const int64_t begin = weft_smaller(visit->edge, visit->wrap);
+/* The tile of a visit that begins at a time and ends at another. */
+static dealt tile_of(const weft_visit *visit, int64_t start, int64_t until) {
+    const int32_t begin = (int32_t)weft_smaller(visit->edge, visit->wrap);
     const int32_t at = (int32_t)(start - visit->direction * visit->first);
     return (dealt){{at, (int32_t)visit->steps, (int32_t)visit->first, visit->direction},
                    begin,
-                   begin + visit->steps,
-                   start,
-                   start + visit->steps * d->members + BESIDE,
+                   begin + (int32_t)visit->steps,
+                   (int32_t)start,
+                   (int32_t)until,
                    -1,
                    -1};
 }
@@ -133,16 +135,17 @@ static int64_t deal_row(desk *d, const weft_visit *visit, int64_t time, weft_com
     const weft_walk *walk = d->walk;
     const int64_t row = weft_walk_line(walk, visit->tile.batch, visit->tile.row);
     const int64_t line = row / parts_of(walk); /* whose tiles add into the same sums */
-    dealt tile = tile_of(d, visit, time);
-    tile.place = row * walk->cols + visit->tile.col;
-    if (tile.until > MOST) {
+    const int64_t until = time + visit->steps * d->members + BESIDE;
+    if (until > MOST) {
         return -1;
     }
+    dealt tile = tile_of(visit, time, until);
+    tile.place = (int32_t)(row * walk->cols + visit->tile.col);
     if (walk->sweep == WEFT_SWEEP_SHIFT && visit->steps > 0) {
         d->longest = weft_larger(d->longest, tile.until - tile.from);
         begin_at(&tile, tile.begin);
         choose_first(d, &tile, d->latest[line]);
-        tile.before = d->latest[line];
+        tile.before = (int32_t)d->latest[line];
         d->latest[line] = d->count;
         d->tiles[d->count++] = tile;
     }

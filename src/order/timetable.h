@@ -5,8 +5,8 @@
 #include <weft/order/turns.h>
 #include <weft/weft.h>
 
-/* Positions of a timetable, at most. */
-enum { WEFT_TIMETABLE_POSITIONS = 1 << 24 };
+/* Positions of a timetable, at most: making it takes 56 bytes for each. */
+enum { WEFT_TIMETABLE_POSITIONS = 1 << 23 };
 
 /* Owned arrays in host memory. */
 typedef struct weft_timetable {

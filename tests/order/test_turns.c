@@ -405,7 +405,7 @@ static void others_take_no_turns(void **state) {
     assert_int_equal(plan_for(&plan, &p, &s, &machine, NULL), WEFT_OK);
     assert_int_equal(take_turns(plan, 1, &table, &message), WEFT_UNSUPPORTED);
     assert_string_equal(message.text,
-                        "adds take no turns with clusters of several columns, nor with more than 16777216 tiles");
+                        "adds take no turns with clusters of several columns, nor with more than 8388608 tiles");
     destroy(plan, &table);
     s.cluster_n = 0;
     p.heads = p.kv_heads = 1 << 30;
