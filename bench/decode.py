@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Decode on a GPU: one query a sequence over long caches, weft beside cuDNN and, if it is importable, FlashAttention-3.
 
-    decode.py --library libweft.so [--draw SEED] [--csv FILE] [--only known,drawn,paged,unlike] [--layers N]
+    decode.py --library libweft.so [--draw SEED] [--csv FILE] [--only known,drawn,paged,unlike] [--layers N] [--ways]
 
 bf16. A captured graph has N calls or more (8) over tensors of more than 300 MB together, so that no K and V are in the L2; graphs are replayed in
 turns, in random order, and medians count. Rates are of K and V, read once. FlashAttention-3 is the module fa3v: Decode(q, k, v, lengths,
-page_table). What is compared is checked first."""
+page_table). What is compared is checked first. With --ways the known and drawn rows are also timed by each option of the decode kernel."""
 import argparse, csv, json, math, random, sys
 
 import timing
@@ -50,14 +50,16 @@ def replayed(makers, copies, seconds):
 
 
 class Bench:
-    def __init__(self, weft, seconds, layers):
+    def __init__(self, weft, seconds, layers, ways):
         import torch
+        from weft import compute
 
         try:
             import fa3v
         except ImportError:
             fa3v = None
         self.weft, self.torch, self.fa3v, self.seconds, self.layers, self.rows = weft, torch, fa3v, seconds, layers, []
+        self.ways, self.forward = ways, compute.attention_forward
 
     def tensors(self, *shape):
         return self.torch.randn(*shape, device="cuda").bfloat16()
@@ -81,7 +83,10 @@ class Bench:
 
             return call
 
-        makers = {"weft": lambda i: lambda: weft.attention(*sets[i % copies]), "cudnn": cudnn}
+        def kept(i):
+            return lambda: self.forward(*sets[i % copies], False, None, None, "bshd", False, None, "decode:keep-keys")[0]
+
+        makers = {"weft": lambda i: lambda: weft.attention(*sets[i % copies]), "cudnn": cudnn, **({"kept": kept} if self.ways else {})}
         if self.fa3v:
             makers["fa3"] = lambda i: self.fa3v.Decode(*sets[i % copies], lengths)
         assert timing.largest_difference(weft.attention(*sets[0]), cudnn(0)().transpose(1, 2)) < 0.01
@@ -133,9 +138,10 @@ def main():
     parser.add_argument("--only", default="known,drawn,paged,unlike")
     parser.add_argument("--seconds", type=float, default=0.5, help="for each row")
     parser.add_argument("--layers", type=int, default=8, help="calls in a graph, at least")
+    parser.add_argument("--ways", action="store_true", help="also each option of the decode kernel")
     parser.add_argument("--csv")
     args = parser.parse_args()
-    bench, only = Bench(timing.import_weft(args.library), args.seconds, args.layers), args.only.split(",")
+    bench, only = Bench(timing.import_weft(args.library), args.seconds, args.layers, args.ways), args.only.split(",")
     for group, rows in (("known", KNOWN), ("drawn", drawn(args.draw))):
         for row in rows if group in only else ():
             bench.plain(group, *row)
@@ -144,7 +150,7 @@ def main():
     for i in range(4) if "unlike" in only else ():
         bench.unlike(args.draw + i)
     for group in only:
-        for peer in ("cudnn", "fa3", "prepared"):
+        for peer in ("cudnn", "fa3", "prepared", "kept"):
             ratios = [float(r[5]) for r in bench.rows if r[0] == group and r[2] == peer]
             if ratios:
                 print(f"{group}: weft over {peer} {timing.geometric_mean(ratios):.2f} ({min(ratios):.2f}) in {len(ratios)} rows")

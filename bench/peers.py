@@ -2,7 +2,7 @@
 """Weft beside its peers: one table, every library in one process, in turns.
 
 usage: peers.py [--device cpu|cuda] [--only GROUP,...] [--quick] [--draw SEED] [--graph | --settled] [--libraries NAME,...] [--library LIBWEFT]
-                [--triton FILE] [--loop CUBIN] [--csv FILE] [--json FILE]
+                [--triton FILE] [--loops CUBIN] [--csv FILE] [--json FILE]
 
 Attention: torch's cuDNN, flash (FlashAttention-2) and efficient backends, FlashAttention-3 where `flash_attn_interface` is importable,
 Triton's fused attention where Triton still has one or --triton names its tutorial 06-fused-attention.py; weft's study kernel beside
@@ -11,8 +11,8 @@ view of a row-major matrix. Inputs are random normal. Every result is checked fi
 is left out of its row, and which and why is said at the end. --draw adds 24 attentions and 20 products drawn at random, and those of
 masked.py, pairwise.py and gradients.py, for claims about shapes that nothing was tuned on. Rates are medians: TFLOP/s, on the CPU GFLOP/s (4 B H Sq Sk D,
 halved when causal; 2 m n k), for decode GB/s of K and V. `ratio` is weft's rate over the best peer's. Two columns are no peers: `plain`,
-weft on the same problem without its softcap, slopes or sinks, which says what they cost, and `wgmma`, the chip's own rate: a loop of
-nothing but wgmma (bench/wgmma_loop.cu, built beside the benches), in the same turns. Exits 1 where a result is wrong.
+weft on the same problem without its softcap, slopes or sinks, which says what they cost, and `wgmma` and `mma`, the chip's own rates: loops
+of nothing but wgmma and mma.sync (bench/loops.cu, built beside the benches), in the same turns. Exits 1 where a result is wrong.
 """
 import argparse, contextlib, csv, ctypes, importlib, importlib.util, json, os, platform, random, statistics, sys
 
@@ -23,8 +23,9 @@ from pairwise import Pairwise, drawn as drawn_pairwise, tuned as pairwise
 from timing import (geometric_mean, import_weft, interleave, interleave_cuda, interleave_graphs, interleave_settled,
                     largest_difference)  # fmt: skip
 
-DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
-MOST_DIFFERENCE = {"fp32": 1e-3, "fp16": 1e-2, "bf16": 3e-2}  # fp32 on a GPU may be TF32
+PRECISIONS = ("bf16x3", "tf32")  # of fp32, beside fp32 itself
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, **dict.fromkeys(PRECISIONS, torch.float32)}
+MOST_DIFFERENCE = {"fp32": 1e-3, "fp16": 1e-2, "bf16": 3e-2, **dict.fromkeys(PRECISIONS, 3e-3)}
 sdpa = torch.nn.functional.scaled_dot_product_attention
 
 
@@ -100,8 +101,30 @@ def weft_study(weft, p):
     return lambda: forward(*p.tensors, p.causal, None, None, "bshd", False, None, kernel="study")[0]
 
 
+def precision_of(p):
+    return p.dtype if p.dtype in PRECISIONS else "fp32"
+
+
 def weft_matmul(weft, p):
-    return lambda: weft.matmul(*p.tensors)
+    precision = precision_of(p)
+    return (lambda: weft.matmul(*p.tensors)) if precision == "fp32" else lambda: weft.matmul(*p.tensors, precision=precision)
+
+
+def weft_portable(weft, p):
+    """weft's product for every chip from 8.0 on."""
+    run, product, how = weft.compute.run, weft.operations.GEMM, weft.operations.GemmOptions(precision=precision_of(p))
+    return lambda: run(product, tuple(p.tensors), how, None, "portable_gemm", ("c",))[0]
+
+
+def cublas(weft, p):
+    """fp32 as it is, or by TF32 where less is asked for."""
+    by_tf32 = p.dtype in PRECISIONS
+
+    def call():
+        torch.backends.cuda.matmul.allow_tf32 = by_tf32
+        return torch.matmul(*p.tensors)
+
+    return call if DTYPES[p.dtype] == torch.float32 else lambda: torch.matmul(*p.tensors)
 
 
 ATTENTION = {
@@ -111,29 +134,30 @@ ATTENTION = {
     "cpu": {"weft": weft_attention, "flash": of_torch("FLASH_ATTENTION"), "math": of_torch("MATH")},
 }  # fmt: skip
 GEMM = {
-    "cuda": {"weft": weft_matmul, "cublas": lambda weft, p: lambda: torch.matmul(*p.tensors)},
+    "cuda": {"weft": weft_matmul, "portable": weft_portable, "cublas": cublas},
     "cpu": {"weft": weft_matmul, "torch": lambda weft, p: lambda: torch.matmul(*p.tensors), "numpy": of_numpy},
 }
 
 
-class WgmmaLoop:
-    """The kernel of wgmma_loop.cu on torch's current stream: a launch of about a millisecond."""
+class Loop:
+    """A kernel of loops.cu on torch's current stream: a launch of about a millisecond."""
 
-    ROUNDS = 480
+    ROUNDS = {"wgmma": 480, "mma": 1200}
+    FLOPS = {"wgmma": 2 * 4 * 2 * 64 * 256 * 16, "mma": 8 * 64 * 2 * 16 * 8 * 16}  # of a round
 
-    def __init__(self, path):
+    def __init__(self, path, name):
         self.driver, function = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
         torch.zeros(1, device="cuda")  # torch's context is there now, and current
         self.check("cuModuleLoad", ctypes.byref(function), os.fsencode(path))
-        self.check("cuModuleGetFunction", ctypes.byref(function), function, b"wgmma_loop")
+        self.check("cuModuleGetFunction", ctypes.byref(function), function, f"{name}_loop".encode())
         self.function, self.ctas = function, torch.cuda.get_device_properties().multi_processor_count
-        self.sink, self.rounds = ctypes.c_void_p(), ctypes.c_uint32(self.ROUNDS)  # a null sink: it is not written
-        self.amount = self.ctas * self.ROUNDS * 2 * 4 * 2 * 64 * 256 * 16 / 1e12
+        self.sink, self.rounds = ctypes.c_void_p(), ctypes.c_uint32(self.ROUNDS[name])  # a null sink: it is not written
+        self.amount = self.ctas * self.ROUNDS[name] * self.FLOPS[name] / 1e12
 
     def check(self, name, *arguments):
         result = getattr(self.driver, name)(*arguments)
         if result:
-            sys.exit(f"peers.py: {name} of the wgmma loop gave {result}")
+            sys.exit(f"peers.py: {name} of a loop gave {result}")
 
     def __call__(self):
         parameters = (ctypes.c_void_p * 2)(*(ctypes.addressof(x) for x in (self.rounds, self.sink)))
@@ -228,6 +252,18 @@ def drawn_skinny(seed):
         yield Gemm("skinny gemm", "bf16", between(64, 640), between(512, 2048), between(2048, 16384), transposed=True)
 
 
+def drawn_products(seed):
+    """60 products of sides that are drawn log-uniformly, a third of them no multiples of 64."""
+    draw = random.Random(seed)
+
+    def between(low, high, unit):
+        return unit * max(round(low * (high / low) ** draw.random() / unit), 1)
+
+    for i in range(60):
+        unit = 8 if i % 3 == 0 else 64
+        yield Gemm("60 products", "bf16", between(64, 16384, unit), between(512, 16384, unit), between(512, 16384, unit), transposed=True)
+
+
 def drawn(seed):
     """Ragged lengths, unlike ones, grouped heads; products of any sides, of 1 to 500 GFLOP each."""
     draw = random.Random(seed)
@@ -249,6 +285,7 @@ def drawn(seed):
             count += 1
             yield Gemm("drawn gemm", "bf16", m, n, k, transposed=True)
     yield from drawn_skinny(seed)
+    yield from drawn_products(seed)
     yield from drawn_masked(seed)
     yield from drawn_pairwise(seed)
     yield from drawn_gradients(seed)
@@ -266,6 +303,14 @@ def problems(device, quick):
         for m, n, k in [] if quick else [(4096, 14336, 4096), (8192, 28672, 8192), (8192, 8192, 28672), (512, 8192, 8192),
                                          (128, 8192, 8192), (8191, 8200, 4104), (4095, 4104, 8200), (1000, 3000, 2008)]:  # fmt: skip
             yield Gemm("gemm", "bf16", m, n, k, transposed=True)
+        for dtype in ("fp32", *PRECISIONS):
+            for n in (4096,) if quick else (1024, 2048, 4096, 8192):
+                yield Gemm(f"{dtype} gemm", dtype, n, transposed=True)
+            for m, n, k in [] if quick else [(4096, 14336, 4096), (512, 8192, 8192), (128, 8192, 8192), (4095, 4104, 8200),
+                                             (1000, 3000, 2008), (1001, 3001, 2007)]:  # fmt: skip
+                yield Gemm(f"{dtype} gemm", dtype, m, n, k, transposed=True)
+            if not quick:
+                yield Gemm(f"{dtype} gemm", dtype, 4096)
         if not quick:
             yield from masked()
             yield from pairwise()
@@ -291,11 +336,11 @@ class Table:
         on_a_gpu = interleave_graphs if options.graph else interleave_settled if options.settled else interleave_cuda
         self.interleave = interleave if options.device == "cpu" else on_a_gpu
         self.wanted = [name for name in options.libraries.split(",") if name]
-        self.loop = WgmmaLoop(options.loop) if options.loop else None
+        self.loops = {name: Loop(options.loops, name) for name in ("wgmma", "mma") if self.wants(name)} if options.loops else {}
         everyone = dict.fromkeys([*ATTENTION[options.device], *GEMM[options.device], *Masked.makers[options.device],
                                   *Pairwise.makers[options.device], *Gradients.makers[options.device]])  # fmt: skip
         self.columns = [name for name in everyone if self.wants(name)]
-        self.columns += ["wgmma"] if self.loop else []
+        self.columns += self.loops
         print(f"{'':52}" + "".join(f"{name:>10}" for name in self.columns) + f"{'ratio':>8}")
 
     def wants(self, name):
@@ -329,12 +374,12 @@ class Table:
         problem.fill()
         with torch.no_grad():
             calls = self.calls(problem)
-            if self.loop and problem.unit == "TFLOP/s":
-                calls["wgmma"] = self.loop
+            if problem.unit == "TFLOP/s":
+                calls.update(self.loops)
             timed = self.interleave(list(calls.values()), self.options.seconds)
         times = dict(zip(calls, timed))
-        rates = {name: (self.loop if name == "wgmma" else problem).amount / statistics.median(mine) for name, mine in times.items()}
-        peers = [rate for name, rate in rates.items() if name not in ("weft", "study", "known", "plain", "wgmma")]
+        rates = {name: self.loops.get(name, problem).amount / statistics.median(mine) for name, mine in times.items()}
+        peers = [rate for name, rate in rates.items() if name not in ("weft", "study", "portable", "known", "plain", "wgmma", "mma")]
         ratio = rates["weft"] / max(peers) if "weft" in rates and peers else None
         self.rows.append({"group": problem.group, "problem": problem.name, "unit": problem.unit, "rates": rates, "ratio": ratio,
                           "seconds": times})  # fmt: skip
@@ -403,7 +448,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=1.5, help="for each row")
     parser.add_argument("--library", help="a libweft.so, with the package of this tree; otherwise the installed package")
     parser.add_argument("--triton", metavar="FILE")
-    parser.add_argument("--loop", metavar="CUBIN", help="cuda: wgmma_loop.cubin, timed in every row")
+    parser.add_argument("--loops", metavar="CUBIN", help="cuda: loops.cubin, timed in every row")
     parser.add_argument("--csv")
     parser.add_argument("--json")
     options = parser.parse_args()

@@ -71,6 +71,7 @@ typedef union problem {
     };
     weft_attention attention;
     weft_gemm gemm;
+    weft_grouped_gemm grouped;
     int64_t room[64];
 } problem;
 

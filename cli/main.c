@@ -21,21 +21,21 @@ const verb verb_table[] = {
                    0, 1, cmd_machines},
     {"profiles",   "[NAME|FILE]",          "list the kernels that the simulator knows, or show one with the source of each number", SET_COMMON,
                    0, 1, cmd_profiles},
-    {"order",      "show attention|gemm|combine", "show the order on a small grid, numbered by position",
+    {"order",      "show attention|gemm|combine|grouped-gemm", "show the order on a small grid, numbered by position",
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SHOW, 2, 2, cmd_order},
-    {"run",        "attention|gemm|combine", "run a problem, check it against the reference, report time and TFLOP/s",
-                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_RUN | SET_DEVICE | SET_SEED, 1, 1, cmd_run},
-    {"simulate",   "attention|gemm|combine|trace", "predict the cache traffic and the time of a problem, a schedule and a machine, or of a kernel's trace (trace FILE|-)",
-                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SWEEP | SET_TRACE | SET_OUTPUT | SET_SEED, 1, 2, cmd_simulate},
-    {"compare",    "attention|gemm|combine", "the same problem under every order and sweep that is left open, side by side",
+    {"run",        "attention|gemm|combine|grouped-gemm", "run a problem, check it against the reference, report time and TFLOP/s",
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_RUN | SET_DEVICE | SET_SEED | SET_RANKS, 1, 1, cmd_run},
+    {"simulate",   "attention|gemm|combine|grouped-gemm|trace", "predict the cache traffic and the time of a problem, a schedule and a machine, or of a kernel's trace (trace FILE|-)",
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SWEEP | SET_TRACE | SET_OUTPUT | SET_SEED | SET_RANKS, 1, 2, cmd_simulate},
+    {"compare",    "attention|gemm|combine|grouped-gemm", "the same problem under every order and sweep that is left open, side by side",
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SWEEP | SET_OUTPUT | SET_DEVICE | SET_SEED, 1, 1, cmd_compare},
-    {"plan",       "attention|gemm|combine", "search orders, sweeps, dispatches, groups and tiles, and recommend a schedule",
-                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SWEEP | SET_OUTPUT | SET_PLAN | SET_SEED, 1, 1, cmd_plan},
-    {"tune",       "[attention|gemm|combine]", "time candidates on the device, keep the best for plans in mode measure or stored; look after what is kept",
+    {"plan",       "attention|gemm|combine|grouped-gemm", "search orders, sweeps, dispatches, groups and tiles, and recommend a schedule",
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SWEEP | SET_OUTPUT | SET_PLAN | SET_SEED | SET_RANKS, 1, 1, cmd_plan},
+    {"tune",       "[attention|gemm|combine|grouped-gemm]", "time candidates on the device, keep the best for plans in mode measure or stored; look after what is kept",
                    SET_COMMON | SET_PROBLEM | SET_TUNE | SET_OUTPUT, 0, 1, cmd_tune},
-    {"reproduce",  "[STUDY]",              "published studies beside the simulator, or on a GPU: sawtooth, cutile, tile-scheduling, spark-gemm, numa, h200, energy, all",
+    {"reproduce",  "[STUDY]",              "published studies beside the simulator, or on a GPU: sawtooth, cutile, tile-scheduling, spark-gemm, numa, h200, context-parallel, energy, all",
                    SET_COMMON | SET_DEVICE | SET_OUTPUT | SET_SEED | SET_STUDY, 0, 1, cmd_reproduce},
-    {"view",       "attention|gemm|combine|trace", "a page that plays schedules, or traces (trace FILE...), side by side and shows the cache (-o FILE.html), --text or --svg",
+    {"view",       "attention|gemm|combine|grouped-gemm|trace", "a page that plays schedules, or traces (trace FILE...), side by side and shows the cache (-o FILE.html), --text or --svg",
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_VIEW | SET_TRACE | SET_OUTPUT | SET_SEED, 1, MOST_WORDS, cmd_view},
     {"report",     "[STUDY]",              "a page with every claim: studies reproduced, schedules compared, runs on this host measured (-o FILE.html)",
                    SET_COMMON | SET_OUTPUT, 0, 1, cmd_report},
@@ -80,11 +80,11 @@ static void print_verb_help(const verb *v) {
     static const struct {
         int set;
         const char *title;
-    } sections[] = {
-        {SET_SCHEDULE, "schedule"}, {SET_DEVICE, "device"},   {SET_RUN, "run"},   {SET_SHOW, "show"},
-        {SET_SIMULATE, "simulate"}, {SET_TRACE, "traces"},    {SET_VIEW, "view"}, {SET_SWEEP, "parameter sweep"},
-        {SET_SEED, "random"},       {SET_STUDY, "studies"},   {SET_TUNE, "tune"}, {SET_PLAN, "plan"},
-        {SET_OUTPUT, "output"},     {SET_COMMON, "all verbs"}};
+    } sections[] = {{SET_SCHEDULE, "schedule"}, {SET_RANKS, "ranks"},   {SET_DEVICE, "device"},
+                    {SET_RUN, "run"},           {SET_SHOW, "show"},     {SET_SIMULATE, "simulate"},
+                    {SET_TRACE, "traces"},      {SET_VIEW, "view"},     {SET_SWEEP, "parameter sweep"},
+                    {SET_SEED, "random"},       {SET_STUDY, "studies"}, {SET_TUNE, "tune"},
+                    {SET_PLAN, "plan"},         {SET_OUTPUT, "output"}, {SET_COMMON, "all verbs"}};
     printf("usage: weft %s %s%s[options]\n%s\n", v->name, v->words, v->words[0] ? " " : "", v->text);
     for (int32_t i = 1; v->sets & SET_PROBLEM && weft_operation_describe(i); i++) {
         if (!operation_base(i)) {

@@ -45,6 +45,8 @@ weft_modules(weft_hopper_backward_modules sm90/backward WEFT_HOPPER_BACKWARD ker
 weft_modules(weft_mla_modules sm90/mla WEFT_MLA kernels "${WEFT_CUDA_ONLY}")
 weft_modules(weft_gemm_modules sm90/gemm WEFT_GEMM kernels "${WEFT_CUDA_ONLY}")
 weft_modules(weft_portable_gemm_modules gemm WEFT_PORTABLE_GEMM kernels "${WEFT_CUDA_ONLY}")
+weft_modules(weft_hopper_grouped_modules sm90/gemm/grouped WEFT_HOPPER_GROUPED kernels "${WEFT_CUDA_ONLY}")
+weft_modules(weft_portable_grouped_modules gemm/grouped WEFT_PORTABLE_GROUPED kernels "${WEFT_CUDA_ONLY}")
 
 set(weft_images ${PROJECT_BINARY_DIR}/cuda_images.c)
 set(image_rows "")
@@ -59,7 +61,7 @@ endif()
 if(WEFT_HAS_CUDA)
   file(GLOB_RECURSE kernel_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cu)
   list(APPEND kernel_files ${weft_decode_modules} ${weft_study_modules} ${weft_study_backward_modules} ${weft_attention_modules} ${weft_hopper_backward_modules}
-       ${weft_mla_modules} ${weft_gemm_modules} ${weft_portable_gemm_modules})
+       ${weft_mla_modules} ${weft_gemm_modules} ${weft_portable_gemm_modules} ${weft_hopper_grouped_modules} ${weft_portable_grouped_modules})
   string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" matched "${CMAKE_CUDA_COMPILER_VERSION}")
   math(EXPR toolkit "1000 * ${CMAKE_MATCH_1} + 10 * ${CMAKE_MATCH_2}")
   set(portable_chips 80 90)

@@ -31,6 +31,8 @@ clang-format command -v clang-format
 cppcheck command -v cppcheck
 shellcheck command -v shellcheck
 libcmocka-dev pkg-config --exists cmocka
+libopenmpi-dev pkg-config --exists ompi-c
+openmpi-bin command -v mpirun
 python3 command -v python3
 python3-numpy /usr/bin/python3 -c 'import numpy'
 python3-venv /usr/bin/python3 -c 'import ensurepip'

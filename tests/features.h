@@ -5,7 +5,7 @@
 #include "masks.h"
 #include "problem/problem.h"
 
-enum { FEATURES = 15 }; /* bits of WEFT_HAS_ */
+enum { FEATURES = 16 }; /* those of WEFT_HAS_UNCACHED, and results in fp32 */
 
 /* What is asked of a bias: any type, and some axes repeated. */
 static inline void draw_bias(uint64_t *random, weft_attention *p) {
@@ -57,11 +57,17 @@ static inline void draw_features(uint64_t *random, weft_attention *p, int32_t bi
     p->head_dim = bits & WEFT_HAS_LARGE_DIM ? WEFT_MAX_HEAD_DIM - p->head_dim : p->head_dim;
     p->head_dim_v = bits & WEFT_HAS_OTHER_DIM ? random_between(random, 1, p->head_dim + 20) : 0;
     p->head_dim_v = p->head_dim_v > WEFT_MAX_HEAD_DIM ? WEFT_MAX_HEAD_DIM : p->head_dim_v;
+    p->o_dtype = bits & WEFT_HAS_FP32_OUT ? 1 + WEFT_FP32 : 0;
+}
+
+/* The bit of a feature by its number. */
+static inline int32_t feature_at(int64_t number) {
+    return number == FEATURES - 1 ? WEFT_HAS_FP32_OUT : 1 << number;
 }
 
 /* A feature and another, or the same: in as many rounds as there are features every one comes first once. */
 static inline int32_t draw_pair(uint64_t *random, int round) {
-    return 1 << round % FEATURES | 1 << random_between(random, 0, FEATURES - 1);
+    return feature_at(round % FEATURES) | feature_at(random_between(random, 0, FEATURES - 1));
 }
 
 #endif

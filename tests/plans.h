@@ -69,6 +69,15 @@ static inline weft_status resolve_gemm(weft_gemm *resolved, const weft_gemm *pro
     return status;
 }
 
+/* The data of a product without an epilogue. */
+static inline weft_gemm_data gemm_data(const void *a, const void *b, void *c) {
+    weft_gemm_data data = WEFT_GEMM_DATA_INIT;
+    data.a = a;
+    data.b = b;
+    data.c = c;
+    return data;
+}
+
 /* Zeros for a problem that does not pass its check. */
 static inline weft_attention_extents attention_sizes(const weft_attention *problem) {
     weft_attention p;
@@ -78,7 +87,7 @@ static inline weft_attention_extents attention_sizes(const weft_attention *probl
 
 static inline weft_gemm_extents gemm_sizes(const weft_gemm *problem) {
     weft_gemm p;
-    const weft_gemm_extents none = {0, 0, 0};
+    const weft_gemm_extents none = {0, 0, 0, 0};
     return resolve_gemm(&p, problem, NULL) ? none : weft_gemm_sizes(&p);
 }
 

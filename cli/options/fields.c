@@ -73,12 +73,13 @@ static int take(const char *name, int32_t operation) {
 
 static void add_field(const weft_field *field, int32_t operation) {
     static const option_type types[] = {
-        [WEFT_FIELD_INTEGER] = OPTION_INTEGER, [WEFT_FIELD_REAL] = OPTION_REAL, [WEFT_FIELD_CHOICE] = OPTION_CHOICE,
-        [WEFT_FIELD_FLAG] = OPTION_FLAG,       [WEFT_FIELD_PAIR] = OPTION_PAIR, [WEFT_FIELD_BIT] = OPTION_FLAG,
-        [WEFT_FIELD_STARTS] = OPTION_LENGTHS};
+        [WEFT_FIELD_INTEGER] = OPTION_INTEGER, [WEFT_FIELD_REAL] = OPTION_REAL,     [WEFT_FIELD_CHOICE] = OPTION_CHOICE,
+        [WEFT_FIELD_FLAG] = OPTION_FLAG,       [WEFT_FIELD_PAIR] = OPTION_PAIR,     [WEFT_FIELD_BIT] = OPTION_FLAG,
+        [WEFT_FIELD_STARTS] = OPTION_LENGTHS,  [WEFT_FIELD_COUNTS] = OPTION_LENGTHS};
     static const char *const arguments[] = {
-        [WEFT_FIELD_INTEGER] = "N", [WEFT_FIELD_REAL] = "X", [WEFT_FIELD_CHOICE] = "NAME",   [WEFT_FIELD_FLAG] = "",
-        [WEFT_FIELD_PAIR] = "N,N",  [WEFT_FIELD_BIT] = "",   [WEFT_FIELD_STARTS] = "N,N,..."};
+        [WEFT_FIELD_INTEGER] = "N",      [WEFT_FIELD_REAL] = "X",        [WEFT_FIELD_CHOICE] = "NAME",
+        [WEFT_FIELD_FLAG] = "",          [WEFT_FIELD_PAIR] = "N,N",      [WEFT_FIELD_BIT] = "",
+        [WEFT_FIELD_STARTS] = "N,N,...", [WEFT_FIELD_COUNTS] = "N,N,..."};
     char name[OPTION_NAME];
     option_spell(field->name, name);
     const int number = take(name, operation);

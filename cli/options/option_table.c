@@ -1,4 +1,6 @@
 /* The options that are the command's own. */
+#include <weft/dist.h>
+
 #include "options/options.h"
 
 static const char *order_name(int32_t i) {
@@ -11,6 +13,19 @@ static const char *dispatch_name(int32_t i) {
     return weft_dispatch_describe(i + 1) ? weft_dispatch_describe(i + 1)->name : NULL;
 }
 
+static const char *cut_name(int32_t i) {
+    return weft_rank_cut_name(i + 1);
+}
+static const char *exchange_name(int32_t i) {
+    return weft_exchange_name(i + 1);
+}
+static const char *rank_order_name(int32_t i) {
+    return weft_rank_order_describe(i + 1) ? weft_rank_order_describe(i + 1)->name : NULL;
+}
+static const char *rank_sweep_name(int32_t i) { /* ranks take the first two of all sweeps */
+    return i < WEFT_SWEEP_SAWTOOTH ? sweep_name(i) : NULL;
+}
+
 /* Choices that are only the command's, in the order of the enumerations they stand for. */
 #define WORDS(function, ...)                                                                                               \
     static const char *function(int32_t i) {                                                                               \
@@ -21,7 +36,7 @@ WORDS(axis_name, "n", "m")
 WORDS(device_name, "cpu", "cuda")
 WORDS(mode_name, "estimate", "measure", "stored")
 WORDS(show_name, "position", "worker", "domain", "path")
-WORDS(plot_name, "time", "tflops", "dram", "misses", "hits")
+WORDS(plot_name, "time", "tflops", "dram", "misses", "hits", "efficiency")
 
 static const char *cost_name(int32_t i) {
     return i == 0 ? "simulator" : i == 1 ? "model" : NULL;
@@ -43,8 +58,18 @@ const option option_table[] = {
     {"cluster",  OPTION_SHAPE,   SET_SCHEDULE | SET_TUNE, "MxN", "CTAs that share a position (1x1)", AT(cluster), 0, 2},
     {"split",    OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "on a GPU: CTAs that share out the steps of a tile; attention backward: parts of its heads and queries, 1 to 8", AT(split), 0, 0},
     {"table",    OPTION_FLAG,    SET_SCHEDULE | SET_TUNE, "", "take the order from a table", AT(table), 0, 0},
+    {"deterministic", OPTION_FLAG, SET_SCHEDULE | SET_TUNE, "", "the same bits in every run: all runs have them, and this changes nothing", AT(deterministic), 0, 0},
     {"schedule", OPTION_WORD,    SET_SCHEDULE | SET_TUNE, "FILE|-", "a schedule as JSON, as plan, simulate and run print it; other options go before it", AT(schedule), 0, 0},
     {"machine",  OPTION_MACHINE, SET_SCHEDULE, "NAME|FILE", "one of 'weft machines' or a machine file (this host)", AT(machine), 0, 0},
+
+    {"ranks",    OPTION_COUNT,   SET_RANKS, "N", "share the problem among N GPUs of the machine, which has [links]; run: among N threads of this process", AT(ranks), 0, 0},
+    {"cut",      OPTION_CHOICE,  SET_RANKS, "CUT", "which rows a rank has: contiguous, striped, zigzag or balanced (by the mask)", AT(cut), cut_name, 1},
+    {"exchange", OPTION_CHOICE,  SET_RANKS, "NAME", "how keys come by each rank: ring, all-gather or heads (ring)", AT(exchange), exchange_name, 1},
+    {"rank-order", OPTION_CHOICE, SET_RANKS, "ORDER", "which part a rank takes next: one of 'weft orders' (ring)", AT(rank_order), rank_order_name, 1},
+    {"rank-sweep", OPTION_CHOICE, SET_RANKS, "SWEEP", "attention backward: forward or sawtooth, from the part on which the forward pass ended (sawtooth)", AT(rank_sweep), rank_sweep_name, 1},
+    {"head-ranks", OPTION_COUNT, SET_RANKS, "N", "neighbouring ranks that exchange heads among them, and keys with the others (1)", AT(head_ranks), 0, 0},
+    {"mesh-columns", OPTION_COUNT, SET_RANKS, "N", "of the mesh that ranks lie in (as square as may be)", AT(mesh_columns), 0, 0},
+    {"most-keys", OPTION_COUNT,  SET_RANKS, "N", "of a hop: larger parts come in several (parts are whole)", AT(most_keys), 0, 0},
 
     {"device",   OPTION_CHOICE,  SET_DEVICE | SET_TUNE, "DEVICE", "where to run: cpu or cuda", AT(device), device_name, 0},
     {"gpu",      OPTION_INTEGER, SET_DEVICE | SET_TUNE, "N", "cuda: which GPU (0)", AT(gpu), 0, 0},
@@ -69,13 +94,13 @@ const option option_table[] = {
     {"per-domain", OPTION_FLAG,  SET_SIMULATE, "", "each domain's counts too", AT(per_domain), 0, 0},
     {"curve",    OPTION_FLAG,    SET_SIMULATE, "", "misses for every size of the L2 instead", AT(curve), 0, 0},
     {"step-seconds", OPTION_REAL, SET_TRACE, "X", "time of a trace's steps that have none of their own (0: as fast as they load)", AT(step_seconds), 0, 0},
-    {"trace-out", OPTION_WORD,   SET_TRACE, "FILE", "simulate attention|gemm|combine: also write what the workers do as a trace, CSV where FILE ends in .csv or is -", AT(trace_out), 0, 0},
+    {"trace-out", OPTION_WORD,   SET_TRACE, "FILE", "simulate attention|gemm|combine|grouped-gemm: also write what the workers do as a trace, CSV where FILE ends in .csv or is -", AT(trace_out), 0, 0},
     {"show",     OPTION_CHOICE,  SET_SHOW, "WHAT", "position, worker, domain or path (position)", AT(show), show_name, 0},
 
     {"schedules", OPTION_WORD,   SET_VIEW, "A,B,...", "schedules side by side: orders, sweeps, dispatches joined by +, a group as group-12", AT(schedules), 0, 0},
     {"text",     OPTION_FLAG,    SET_VIEW, "", "in the terminal: played, or in a pipe as it ends", AT(text), 0, 0},
     {"svg",      OPTION_FLAG,    SET_VIEW | SET_SWEEP, "", "a still picture; of a parameter sweep, the plot: to --output, or alone to standard output", AT(svg), 0, 0},
-    {"plot",     OPTION_CHOICE,  SET_SWEEP, "WHAT", "what --svg plots: time, tflops, dram, misses or hits (time)", AT(plot), plot_name, 0},
+    {"plot",     OPTION_CHOICE,  SET_SWEEP, "WHAT", "what --svg plots: time, tflops, dram, misses or hits, or with --ranks efficiency (time)", AT(plot), plot_name, 0},
     {"csv",      OPTION_FLAG,    SET_SWEEP, "", "a line of comma-separated values for each schedule of each point", AT(csv), 0, 0},
     {"mode",     OPTION_CHOICE,  SET_RUN, "MODE", "how open choices are made: estimate, measure or stored (estimate)", AT(mode), mode_name, 0},
     {"file",     OPTION_WORD,    SET_TUNE, "FILE", "problems to tune, as CSV: a first line of option names, with 'subject' among them", AT(file), 0, 0},

@@ -35,6 +35,7 @@ typedef struct settings {
     int64_t order_count;
     uint64_t order_hash; /* 0, or that of an order which --order-file has to give */
     int32_t device, precise, mask_every_block, no_prefetch, counters, energy, show;
+    int32_t deterministic; /* all runs are: it changes nothing */
     int64_t gpu, ctas, repeat;
     int64_t seed, seeds, stages, limit;
     const char *sizes; /* of a study */
@@ -50,7 +51,9 @@ typedef struct settings {
     int32_t mode, list, export, forget, exhaustive, again, all; /* of tuning */
     const char *file, *import, *also;
     double budget, behind, patience;
-    const char *command; /* the whole line, for what is kept */
+    const char *command;                                /* the whole line, for what is kept */
+    int64_t ranks, head_ranks, mesh_columns, most_keys; /* of problems over ranks */
+    int32_t cut, exchange, rank_order, rank_sweep;
     int32_t verbose, json, help;
     int32_t csv, plot; /* of sweeps */
     struct axes *axes; /* where lists and ranges go; null: each option takes one value */
@@ -78,7 +81,8 @@ enum option_set {
     SET_TUNE = 2048,
     SET_PLAN = 4096,
     SET_STUDY = 8192,
-    SET_TRACE = 16384
+    SET_TRACE = 16384,
+    SET_RANKS = 32768
 };
 
 typedef enum option_type {

@@ -32,7 +32,10 @@ static const char *contradiction(const settings *s) {
         {"offset", "bottom-right", "bottom-right", 1, "--offset and --bottom-right exclude each other"},
         {"lengths", "seq", "kv-seq", 1, "--lengths says how many queries and keys there are: leave out --seq and --kv-seq"},
         {"kv-lengths", "batch", "kv-seq", 1,
-         "--kv-lengths says how many sequences and keys there are: leave out --batch and --kv-seq"}};
+         "--kv-lengths says how many sequences and keys there are: leave out --batch and --kv-seq"},
+        {"group-rows", "groups", "group-counts", 1,
+         "--group-rows says how many groups there are, which are not masked: leave out --groups and --group-counts"},
+        {"group-counts", "groups", "groups", 1, "--group-counts says how many groups there are: leave out --groups"}};
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         const option_value *value = value_of(s, rules[i].option);
         const int has_other = value_of(s, rules[i].other) || value_of(s, rules[i].another);
@@ -42,6 +45,16 @@ static const char *contradiction(const settings *s) {
     }
     const option_value *scale = value_of(s, "scale");
     return scale && scale->real == 0 ? "--scale 0 is not allowed: leave it out for 1 / sqrt(head dim)" : NULL;
+}
+
+/* The number that a field has for a choice of this name. Fields of one name share an option, whose numbers are those of one
+ * of them. */
+static int32_t number_of_choice(const weft_field *field, const char *name) {
+    int32_t number = 0;
+    while (field->choice(number) && strcmp(field->choice(number), name) != 0) {
+        number++;
+    }
+    return number;
 }
 
 /* What a field is when nobody gives it. */
@@ -142,6 +155,28 @@ static const char *put_lengths(const settings *s, weft_attention *p) {
     return kv_count == p->sequences ? NULL : "--lengths and --kv-lengths are not lists of as many sequences";
 }
 
+/* As many groups as there are numbers, and as many rows as these need. Returns what is wrong, or null. */
+static const char *put_groups(const settings *s, weft_grouped_gemm *p) {
+    const option_value *rows = value_of(s, "group-rows"), *counts = value_of(s, "group-counts");
+    const option_value *given = rows ? rows : counts;
+    if (!given) {
+        return NULL;
+    }
+    const int32_t *list = lengths_counts(given->text, &p->groups), *starts = lengths_starts(given->text, &p->groups);
+    if (!list || !starts) {
+        return "out of memory";
+    }
+    int64_t needed = rows ? starts[p->groups] : 0;
+    for (int64_t i = 0; i < p->groups && counts; i++) {
+        needed = list[i] > needed ? list[i] : needed;
+    }
+    p->starts = rows ? starts : NULL;
+    p->counts = rows ? NULL : list;
+    p->layout = rows ? WEFT_GROUPS_CONTIGUOUS : WEFT_GROUPS_MASKED;
+    p->rows = value_of(s, "rows") ? p->rows : needed;
+    return NULL;
+}
+
 int problem_of(const settings *s, problem *p, weft_message *message) {
     const weft_operation_info *info = weft_operation_describe(s->operation);
     const char *wrong = !info                            ? "the operation is not known"
@@ -159,6 +194,12 @@ int problem_of(const settings *s, problem *p, weft_message *message) {
             char name[OPTION_NAME];
             option_spell(field->name, name);
             const option_value *given = value_of(s, name);
+            option_value own;
+            if (given && field->type == WEFT_FIELD_CHOICE) {
+                own = *given;
+                own.code = number_of_choice(field, option_find(name, strlen(name))->choice(given->code));
+                given = &own;
+            }
             if (follows && !given && field->follows) {
                 const option_value followed = read_field(p, info, field->follows);
                 put_field(p, field, &followed);
@@ -170,7 +211,7 @@ int problem_of(const settings *s, problem *p, weft_message *message) {
     if (value_of(s, "window")) {
         put_window(s, &p->attention);
     }
-    wrong = info->grid == WEFT_GRID_HEADS ? put_lengths(s, &p->attention) : NULL;
+    wrong = info->grid == WEFT_GRID_HEADS ? put_lengths(s, &p->attention) : put_groups(s, &p->grouped);
     if (value_of(s, "rotary")) { /* angles for every position that a key can have */
         p->attention.cache.rotary_rows = p->attention.kv_seq;
     }

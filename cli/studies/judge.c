@@ -22,7 +22,7 @@ static const struct {
 #include WEFT_KNOWN_FAILURES
     {0, 0, 0, 0}};
 
-static const double count_share = 0.1, speed_points = 0.05;
+static const double count_share = 0.1, scaling_share = 0.2, speed_points = 0.05;
 
 const study_tolerance_info *study_tolerance_describe(study_tolerance tolerance) {
     return tolerance > STUDY_UNJUDGED && tolerance < STUDY_TOLERANCES ? &tolerances[tolerance - 1] : NULL;
@@ -30,9 +30,10 @@ const study_tolerance_info *study_tolerance_describe(study_tolerance tolerance) 
 
 void study_bounds(study_tolerance tolerance, double published, double *low, double *high) {
     *low = *high = published;
-    if (tolerance == STUDY_COUNT) {
-        *low = published * (1 - count_share);
-        *high = published * (1 + count_share);
+    if (tolerance == STUDY_COUNT || tolerance == STUDY_SCALING) {
+        const double share = tolerance == STUDY_COUNT ? count_share : scaling_share;
+        *low = published * (1 - share);
+        *high = published * (1 + share);
     } else if (tolerance == STUDY_SPEED) {
         const double size = fabs(published - 1);
         const double least = size > speed_points ? fmin(size / 2, size - speed_points) : size / 2;

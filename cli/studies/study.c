@@ -21,6 +21,8 @@ const study_info study_table[] = {
      "Attention by the sides of this GPU's L2", device_numa, 1},
     {"h200", "The two sides of an H200's L2", "measured", "by us, with Nsight Compute", study_h200,
      "The simulator against this GPU", device_h200, 0},
+    {"context-parallel", "Context parallelism on 8 to 64 GPUs", "published", "zhuzilin, MagiAttention",
+     study_context_parallel, NULL, NULL, 0},
     {"energy", NULL, NULL, NULL, NULL, "Energy of products by their order on this GPU", device_energy, 0},
     {0, 0, 0, 0, 0, 0, 0, 0},
 };
@@ -184,6 +186,32 @@ weft_simulation study_stream(study *s, const weft_machine *machine, const weft_s
         s->failed = complain(EXIT_FAILED, "%s", s->simulations.message.text);
     }
     return none;
+}
+
+weft_dist_simulation study_ranks(study *s, const char *machine, const char *profile, const void *problem,
+                                 const weft_ranks *ranks, weft_dist_simulate_options options) {
+    weft_dist_simulation sim = WEFT_DIST_SIMULATION_INIT;
+    weft_simulate_options simulate = WEFT_SIMULATE_INIT;
+    weft_dist_options how = WEFT_DIST_OPTIONS_INIT;
+    weft_profile kernel = WEFT_PROFILE_INIT;
+    weft_dist *dist = NULL;
+    weft_message message = {""};
+    if (s->gathering || s->failed) {
+        return sim;
+    }
+    const weft_machine m = study_machine(s, machine);
+    simulate.profile = &kernel;
+    simulate.seed = s->simulations.seed + s->seed_number;
+    options.machine = &m;
+    options.simulate = &simulate;
+    how.ranks = ranks;
+    if (!s->failed && (weft_profile_load(&kernel, profile, &message) || weft_dist_create(&dist, problem, &how, &message) ||
+                       weft_dist_simulate(dist, &options, &sim, &message))) {
+        progress_wipe();
+        s->failed = complain(EXIT_FAILED, "%s", message.text);
+    }
+    weft_dist_destroy(dist);
+    return sim;
 }
 
 /* ---- walking a study ---- */

@@ -2,6 +2,8 @@
 #ifndef WEFT_CLI_STUDY_H
 #define WEFT_CLI_STUDY_H
 
+#include <weft/dist.h>
+
 #include "studies/device_bench.h"
 #include "studies/judge.h"
 #include "studies/simulations.h"
@@ -93,12 +95,17 @@ weft_simulation study_simulate(study *s, const char *machine, const char *profil
 weft_simulation study_stream(study *s, const weft_machine *machine, const weft_stream *stream, double drift);
 weft_machine study_machine(study *s, const char *name);
 
+/* A problem over ranks; all zeros while gathering. The options' machine and profile are those of the names. */
+weft_dist_simulation study_ranks(study *s, const char *machine, const char *profile, const void *problem,
+                                 const weft_ranks *ranks, weft_dist_simulate_options options);
+
 void study_sawtooth(study *s);
 void study_cutile(study *s);
 void study_tile_scheduling(study *s);
 void study_spark_gemm(study *s);
 void study_numa(study *s);
 void study_h200(study *s);
+void study_context_parallel(study *s);
 
 /* The same studies on a live GPU. */
 void device_sawtooth(study *s);

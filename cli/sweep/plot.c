@@ -10,13 +10,16 @@
 #include "cli.h"
 #include "sweep/sweep.h"
 
-/* What --plot names, in its order: a name with a unit, and the value in it. */
-enum { PLOT_TIME, PLOT_TFLOPS, PLOT_DRAM, PLOT_MISSES, PLOT_HITS };
+/* What --plot names: a name with a unit, and the value in it. */
 static const char *const y_names[] = {
     [PLOT_TIME] = "predicted time (ms)", [PLOT_TFLOPS] = "predicted rate (TFLOP/s)",
     [PLOT_DRAM] = "DRAM reads (GB)",     [PLOT_MISSES] = "L2 misses (millions of sectors)",
-    [PLOT_HITS] = "L2 hits (%)",
+    [PLOT_HITS] = "L2 hits (%)",         [PLOT_EFFICIENCY] = "predicted share of ideal (%)",
 };
+
+static double y_of_ranks(const weft_dist_simulation *sim, int32_t what) {
+    return what == PLOT_TFLOPS ? sim->tflops : what == PLOT_EFFICIENCY ? 100 * sim->efficiency : 1e3 * sim->seconds;
+}
 
 static double y_value(const weft_simulation *sim, int32_t what) {
     switch (what) {
@@ -146,11 +149,13 @@ static int fill_lines(drawing *d) {
             return complain(EXIT_USAGE, "the plot has more than %d lines, which nobody could tell apart: vary less",
                             WEFT_PLOT_LINES);
         }
-        if (out->rows[r].ranked.simulation.seconds <= 0) {
+        const int over_ranks = out->settings->ranks > 0;
+        if (!over_ranks && out->rows[r].ranked.simulation.seconds <= 0) {
             axes_name(out->axes, out->rows[r].point, name, sizeof name);
             return complain(EXIT_USAGE, "%s: the simulator does not take the schedule, so there is nothing to plot", name);
         }
-        d->values[r] = y_value(&out->rows[r].ranked.simulation, out->settings->plot);
+        d->values[r] = over_ranks ? y_of_ranks(&out->rows[r].over.simulation, out->settings->plot)
+                                  : y_value(&out->rows[r].ranked.simulation, out->settings->plot);
         insert(d, line, d->at[x_index(d, &out->rows[r])], d->values[r]);
     }
     return EXIT_OK;

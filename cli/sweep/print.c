@@ -56,20 +56,28 @@ static void print_counts(const weft_simulation *sim, int adds) {
     putchar('\n');
 }
 
-static void print_csv(const sweep *out) {
-    const int adds = has_adds(out);
-    for (size_t i = 0; i < out->axes->count; i++) {
-        printf("%s,", out->axes->list[i].option->name);
-    }
+static void print_heads(int adds) {
     printf("schedule,sectors,sectors_from_sm,hits,misses,hit_rate,fabric_sectors,llc_hits,dram_read_bytes,dram_write_bytes,"
            "compulsory_misses,seconds,tflops,simulated,profile%s\n",
            adds ? ",added_sectors,waited" : "");
+}
+
+static void print_csv(const sweep *out) {
+    const int adds = has_adds(out), over_ranks = out->settings->ranks > 0;
+    for (size_t i = 0; i < out->axes->count; i++) {
+        printf("%s,", out->axes->list[i].option->name);
+    }
+    over_ranks ? sweep_ranks_csv_heads() : print_heads(adds);
     for (size_t r = 0; r < out->count; r++) {
         const sweep_row *row = &out->rows[r];
         char name[WEFT_SEARCH_NAME];
         for (size_t i = 0; i < out->axes->count; i++) {
             print_quoted(axes_value(out->axes, i, row->point));
             putchar(',');
+        }
+        if (over_ranks) {
+            sweep_ranks_csv(&row->over);
+            continue;
         }
         weft_search_name(&row->ranked, name, sizeof name);
         print_quoted(name);
@@ -90,6 +98,9 @@ static void write_cell(const sweep *out, const sweep_row *row, size_t column, ch
     text[0] = '\0';
     if (column < axes) {
         snprintf(text, CELL, "%s", row ? axes_value(out->axes, column, row->point) : out->axes->list[column].option->name);
+    } else if (out->settings->ranks > 0) {
+        row ? sweep_ranks_cell(&row->over, column - axes, text, CELL)
+            : (void)snprintf(text, CELL, "%s", sweep_ranks_head(column - axes));
     } else if (column == axes) {
         row ? weft_search_name(&row->ranked, text, CELL) : (size_t)snprintf(text, CELL, "schedule");
     } else if (!row) {
@@ -112,8 +123,17 @@ static void write_cell(const sweep *out, const sweep_row *row, size_t column, ch
     }
 }
 
+/* Columns behind the axes. */
+static size_t count_columns(const sweep *out) {
+    size_t columns = 0;
+    while (out->settings->ranks > 0 && sweep_ranks_head(columns)) {
+        columns++;
+    }
+    return columns ? columns : 1 + NUMBERS + (has_adds(out) ? OF_ADDS : 0);
+}
+
 static int print_table(const sweep *out) {
-    const size_t columns = out->axes->count + 1 + NUMBERS + (has_adds(out) ? OF_ADDS : 0), schedule = out->axes->count;
+    const size_t columns = out->axes->count + count_columns(out), schedule = out->axes->count;
     int *widths = calloc(columns, sizeof *widths);
     char text[CELL];
     if (!widths) {

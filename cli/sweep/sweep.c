@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "cli.h"
 #include "progress.h"
+#include "verbs/ranks.h"
 
 /* The verbs that sweep. Those that use all threads for a point take one at a time. */
 static const struct sweeper {
@@ -30,18 +31,19 @@ int sweep_is_asked(const settings *s) {
 
 /* What a sweep does not do; null when all is well. */
 static const char *refusal(const settings *s) {
-    return s->device >= 0 || s->counters   ? "a parameter sweep simulates: --device and --counters are for one point"
-           : s->curve || s->per_domain     ? "--curve and --per-domain are for one point"
-           : s->trace_out                  ? "--trace-out is for one point"
-           : s->csv && s->json             ? "--csv and --json exclude each other"
-           : s->svg && s->axes->count == 0 ? "--svg plots a parameter sweep: give an option a list or a range"
-           : s->plot >= 0 && !s->svg       ? "--plot needs --svg"
-           : s->output && !s->svg          ? "--output is for --svg; the rest goes to standard output"
+    return s->device >= 0 || s->counters ? "a parameter sweep simulates: --device and --counters are for one point"
+           : s->curve || s->per_domain   ? "--curve and --per-domain are for one point"
+           : s->trace_out                ? "--trace-out is for one point"
+           : s->plot == PLOT_EFFICIENCY && !ranks_asked(s) ? "--plot efficiency needs --ranks"
+           : s->csv && s->json                             ? "--csv and --json exclude each other"
+           : s->svg && s->axes->count == 0               ? "--svg plots a parameter sweep: give an option a list or a range"
+           : s->plot >= 0 && !s->svg                     ? "--plot needs --svg"
+           : s->output && !s->svg                        ? "--output is for --svg; the rest goes to standard output"
            : s->svg && !s->output && (s->csv || s->json) ? "--svg beside --csv or --json needs --output"
                                                          : NULL;
 }
 
-int sweep_put(sweep *out, size_t i, const weft_ranked *row) {
+static int put(sweep *out, const sweep_row *row) {
     if (out->count == out->room) {
         const size_t room = out->room ? 2 * out->room : 256;
         sweep_row *grown = realloc(out->rows, room * sizeof *grown);
@@ -51,8 +53,18 @@ int sweep_put(sweep *out, size_t i, const weft_ranked *row) {
         out->rows = grown;
         out->room = room;
     }
-    out->rows[out->count++] = (sweep_row){out->first + i, *row};
+    out->rows[out->count++] = *row;
     return EXIT_OK;
+}
+
+int sweep_put(sweep *out, size_t i, const weft_ranked *row) {
+    const sweep_row added = {out->first + i, *row, {0}};
+    return put(out, &added);
+}
+
+int sweep_put_ranks(sweep *out, size_t i, const weft_dist_ranked *row) {
+    const sweep_row added = {out->first + i, WEFT_RANKED_INIT, *row};
+    return put(out, &added);
 }
 
 /* The options that vary, with their values at a point. */
@@ -88,9 +100,9 @@ static int weigh(const settings *s, size_t points, double *weights) {
         used = strlen(name);
         snprintf(name + used, sizeof name - used, used ? ": " : "");
         complain_about(name);
-        code = make_plan(&at, &plan);
+        code = ranks_asked(&at) ? ranks_weigh(&at, &weights[i]) : make_plan(&at, &plan);
         complain_about("");
-        weights[i] = code ? 0 : (double)weft_simulate_steps(plan);
+        weights[i] = code ? 0 : plan ? (double)weft_simulate_steps(plan) : weights[i];
         weft_plan_destroy(plan);
     }
     return code;

@@ -4,14 +4,19 @@
 
 #include <jansson.h>
 
+#include <weft/dist.h>
 #include <weft/search.h>
 
 #include "options/axes.h"
 
-/* A schedule at a point, and what it would cost. */
+/* What --plot names, in its order. */
+enum { PLOT_TIME, PLOT_TFLOPS, PLOT_DRAM, PLOT_MISSES, PLOT_HITS, PLOT_EFFICIENCY };
+
+/* A schedule at a point, and what it would cost; or with --ranks a way to share the problem. */
 typedef struct sweep_row {
     size_t point;
     weft_ranked ranked;
+    weft_dist_ranked over; /* zeros without --ranks */
 } sweep_row;
 
 /* What came out, point by point. */
@@ -27,6 +32,7 @@ typedef struct sweep {
 
 /* Takes a row, or what the verb prints with --json, for the i-th point of the verb's list. */
 int sweep_put(sweep *out, size_t i, const weft_ranked *row);
+int sweep_put_ranks(sweep *out, size_t i, const weft_dist_ranked *row);
 void sweep_put_json(sweep *out, size_t i, json_t *object);
 
 /* Whether the options describe more than one point, or ask for what only sweeps have. */
@@ -38,6 +44,13 @@ int sweep_run(const char *verb, const settings *s, const char *const *words, siz
 /* The results on standard output, or the plot in --output. Return an exit code, with the message printed. */
 int sweep_print(const sweep *out);
 int sweep_plot(const sweep *out);
+
+/* Columns of a sweep over ranks: the head of the i-th or null past the last, its cell, and all as comma-separated values.
+ */
+const char *sweep_ranks_head(size_t i);
+void sweep_ranks_cell(const weft_dist_ranked *row, size_t i, char *text, size_t size);
+void sweep_ranks_csv_heads(void);
+void sweep_ranks_csv(const weft_dist_ranked *row);
 
 /* How a verb takes many points: it fills in the rows of `count` points, and with --json their objects. Returns an exit
  * code, with the message printed. */

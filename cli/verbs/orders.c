@@ -1,6 +1,8 @@
 /* weft orders: the rows of orders.def. */
 #include <stdio.h>
 
+#include <weft/dist.h>
+
 #include "base/json.h"
 #include "cli.h"
 
@@ -37,8 +39,9 @@ static int print_as_json(void) {
         }
         weft_json_append(&orders, row);
     }
-    return print_json(json_pack("{s:o, s:o, s:o}", "orders", orders, "sweeps", names_json(weft_sweep_describe),
-                                "dispatches", names_json(weft_dispatch_describe)));
+    return print_json(json_pack("{s:o, s:o, s:o, s:o}", "orders", orders, "sweeps", names_json(weft_sweep_describe),
+                                "dispatches", names_json(weft_dispatch_describe), "rank_orders",
+                                names_json(weft_rank_order_describe)));
 }
 
 static void print_names(const char *title, const weft_name *(*describe)(int32_t)) {
@@ -66,5 +69,6 @@ int cmd_orders(const settings *s, const char *const *words, size_t count) {
     }
     print_names("sweeps", weft_sweep_describe);
     print_names("dispatches", weft_dispatch_describe);
+    print_names("orders across ranks (--rank-order)", weft_rank_order_describe);
     return EXIT_OK;
 }

@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "sweep/sweep.h"
 #include "verbs/ranking.h"
+#include "verbs/ranks.h"
 
 enum { SHOWN = 5, SENTENCE = 1024 };
 
@@ -123,6 +124,9 @@ static void print_as_text(const ranking *r) {
 
 int plan_points(const settings *points, size_t count, sweep *out) {
     int code = EXIT_OK;
+    if (ranks_asked(points)) {
+        return ranks_plan_points(points, count, out);
+    }
     for (size_t i = 0; i < count && code == EXIT_OK; i++) {
         ranking r;
         code = ranking_make(&points[i], WEFT_SEARCH_ALL, &r);
@@ -139,6 +143,9 @@ int cmd_plan(const settings *s, const char *const *words, size_t count) {
     (void)count;
     if (check_operation(s, "plan", words[0])) {
         return EXIT_USAGE;
+    }
+    if (ranks_asked(s)) {
+        return ranks_plan(s);
     }
     ranking r;
     int code = ranking_make(s, WEFT_SEARCH_ALL, &r);

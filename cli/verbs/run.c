@@ -12,6 +12,7 @@
 #include "cli.h"
 #include "progress.h"
 #include "verbs/count.h"
+#include "verbs/ranks.h"
 
 /* How long a run took, the median of `runs`, and whether it was right; with --energy what it took. */
 typedef struct outcome {
@@ -135,6 +136,9 @@ int cmd_run(const settings *s, const char *const *words, size_t count) {
     (void)count;
     if (check_operation(s, "run", words[0])) {
         return EXIT_USAGE;
+    }
+    if (ranks_asked(s)) {
+        return ranks_run(s);
     }
     const int on_gpu = s->device == WEFT_DEVICE_CUDA;
     weft_plan *plan = NULL;

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "cli.h"
 #include "sweep/sweep.h"
+#include "verbs/ranks.h"
 #include "verbs/simulated.h"
 #include "verbs/traces.h"
 
@@ -120,6 +121,9 @@ static int simulate_batch(batch *b) {
 }
 
 int simulate_points(const settings *points, size_t count, sweep *out) {
+    if (ranks_asked(points)) {
+        return ranks_simulate_points(points, count, out);
+    }
     batch b = {points, count, calloc(count, sizeof *b.plans), calloc(count, sizeof *b.chosen),
                calloc(count, sizeof *b.sims)};
     int code = b.plans && b.chosen && b.sims ? simulate_batch(&b) : complain(EXIT_FAILED, "out of memory");
@@ -161,6 +165,9 @@ int cmd_simulate(const settings *s, const char *const *words, size_t count) {
     }
     if (check_plan_words(s, "simulate", words, count)) {
         return EXIT_USAGE;
+    }
+    if (ranks_asked(s)) {
+        return ranks_simulate(s);
     }
     weft_plan *plan = NULL;
     int code = make_plan(s, &plan);

@@ -21,7 +21,7 @@ int print_values(const settings *s, const char *name, const char *title, const w
         char key[64], value[160];
         snprintf(key, sizeof key, "%s.%s", v->section, v->key);
         snprintf(value, sizeof value, "%s %s", v->value, v->unit);
-        printf("  %-22s%-24s%s\n", key, value, v->source);
+        printf("  %-26s%-24s%s\n", key, value, v->source);
     }
     return EXIT_OK;
 }

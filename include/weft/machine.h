@@ -28,6 +28,14 @@ typedef enum weft_handout {
     WEFT_HANDOUT_ROUND_ROBIN = 1 /**< CTA i goes to domain i mod domains */
 } weft_handout;
 
+/** What joins the GPUs of a node. */
+typedef enum weft_topology {
+    WEFT_TOPOLOGY_SWITCH = 0, /**< each GPU has a link to a switch: NVLink with NVSwitch, PCIe */
+    WEFT_TOPOLOGY_FULL = 1,   /**< a link between every two GPUs: Infinity Fabric */
+    WEFT_TOPOLOGY_RING = 2,   /**< links between neighbours of a circle */
+    WEFT_TOPOLOGY_MESH = 3    /**< links between neighbours of a mesh, which is as square as may be */
+} weft_topology;
+
 /** A machine. The fields are those of src/machine/keys.def, where each has its unit. */
 struct weft_machine {
     size_t struct_size; /**< set by WEFT_MACHINE_INIT */
@@ -60,14 +68,20 @@ struct weft_machine {
     char attention_profile[32], backward_profile[32], gemm_profile[32]; /**< of its usual kernels; "": "generic" */
     double matrix_fp8;                                                  /**< FLOP per second, dense; 0: not known */
     char aliases[96];                                                   /**< other names, separated by commas; "": none */
-    int64_t l2_queue;  /**< bytes that may wait for DRAM before hits wait behind them; 0: hits never do */
-    double l2_waiting; /**< bytes per second, of answers to requests for a sector in flight; 0: at once */
+    int64_t l2_queue;      /**< bytes that may wait for DRAM before hits wait behind them; 0: hits never do */
+    double l2_waiting;     /**< bytes per second, of answers to requests for a sector in flight; 0: at once */
+    double launch;         /**< seconds that a kernel on a stream takes beside what its profile says; 0: nothing */
+    int64_t link_topology; /**< a weft_topology: what joins the GPUs of a node */
+    int64_t link_gpus;     /**< of a node; 0: what joins GPUs is not known */
+    double link_bandwidth, link_latency; /**< bytes per second in each direction, of a GPU at a switch, else of a link;
+                                              seconds of a message for each link */
+    double network_bandwidth, network_latency; /**< the same between nodes, for each GPU; 0: there is one node */
 };
 
 /* clang-format off */
 #define WEFT_MACHINE_INIT                                                                                                  \
     {sizeof(weft_machine), "", "", 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0, 0.0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, \
-     0.0, 0.0, 0.0, 0.0, 0, 0, "", "", "", 0.0, "", 0, 0.0}
+     0.0, 0.0, 0.0, 0.0, 0, 0, "", "", "", 0.0, "", 0, 0.0, 0.0, 0, 0, 0.0, 0.0, 0.0, 0.0}
 /* clang-format on */
 
 /** Finds a machine: one of the built-in ones by name or alias, in upper or lower case, with or without hyphens and

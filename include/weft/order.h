@@ -12,13 +12,15 @@
  *   }
  *
  * A kernel or a simulator needs more than the tile: order/walk.h adds the sweep and the dispatch, order/turns.h the order
- * in which the tiles of a backward pass add to what they share, and order/pages.h where the keys of a KV cache lie.
+ * in which the tiles of a backward pass add to what they share, order/pages.h where the keys of a KV cache lie, and
+ * order/ranks.h in which order many GPUs or processes pass on the parts of a sequence.
  */
 #ifndef WEFT_ORDER_H
 #define WEFT_ORDER_H
 
 #include "order/kinds.h"
 #include "order/pages.h"
+#include "order/ranks.h"
 #include "order/turns.h"
 
 #endif

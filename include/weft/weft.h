@@ -67,7 +67,8 @@ typedef enum weft_operation {
     WEFT_ATTENTION = 1,          /**< weft_attention and weft_attention_data */
     WEFT_ATTENTION_BACKWARD = 2, /**< weft_attention and weft_attention_gradients */
     WEFT_GEMM = 3,               /**< weft_gemm and weft_gemm_data */
-    WEFT_COMBINE = 4             /**< weft_combine and weft_combine_data */
+    WEFT_COMBINE = 4,            /**< weft_combine and weft_combine_data */
+    WEFT_GROUPED_GEMM = 5        /**< weft_grouped_gemm and weft_grouped_gemm_data */
 } weft_operation;
 
 typedef enum weft_dtype {
@@ -182,7 +183,7 @@ typedef struct weft_attention {
     int64_t heads, kv_heads; /**< kv_heads divides heads */
     int64_t seq, kv_seq;     /**< queries and keys */
     int64_t head_dim;        /**< of Q and K, at most WEFT_MAX_HEAD_DIM */
-    weft_dtype dtype;        /**< of Q, K, V and O */
+    weft_dtype dtype;        /**< of Q, K, V and O, where o_dtype says no other */
     weft_mask mask;
     int64_t offset; /**< WEFT_MASK_CAUSAL and WEFT_MASK_WINDOW: position of the first query among the keys; 0 otherwise */
     double scale;   /**< 0: 1 / sqrt(head_dim), with WEFT_QV 1 / sqrt(head_dim + head_dim_v) */
@@ -208,8 +209,10 @@ typedef struct weft_attention {
     weft_pairs pairs;                              /**< those that are known now */
     weft_kv_cache cache;
     weft_strides qv_strides; /**< of data.qv */
-    int64_t q_most; /**< packed: queries of a sequence, at most; 0: not known. Few of them may take other kernels. On
-                         a GPU, queries beyond it of lengths that the data brings may be left out */
+    int64_t q_most;  /**< packed: queries of a sequence, at most; 0: not known. Few of them may take other kernels. On
+                          a GPU, queries beyond it of lengths that the data brings may be left out */
+    int32_t o_dtype; /**< 0: O is of dtype. Else 1 + its weft_dtype, which is dtype or WEFT_FP32. Backward: of O, which is
+                          an input, and of dQ, dK and dV; dO is of dtype */
 } weft_attention;
 
 #define WEFT_MAX_HEAD_DIM 576
@@ -219,31 +222,114 @@ typedef struct weft_attention {
 #define WEFT_ATTENTION_INIT                                                                                                \
     {sizeof(weft_attention), WEFT_ATTENTION, 1, 1, 1, 0, 0, 0, WEFT_FP32, WEFT_MASK_NONE, 0, 0.0, WEFT_BSHD, {0, 0, 0},    \
      {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, {0, 0, 0}, 0, 0, 0, {0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, 0, \
-     {0, 0, 0, 0, 0}, {0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0, NULL}, {0, 0, 0}, 0}
+     {0, 0, 0, 0, 0}, {0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0, NULL}, {0, 0, 0}, 0, 0}
 /* clang-format on */
 
 typedef enum weft_major { WEFT_ROW_MAJOR = 0, WEFT_COL_MAJOR = 1 } weft_major;
 
-/** Matrix products: C = alpha A B + beta C, with A (m, k), B (k, n) and C (m, n); `batch` of them. */
+/** What a product's result passes through, element by element. */
+typedef enum weft_activation {
+    WEFT_IDENTITY = 0,
+    WEFT_RELU = 1,      /**< max(z, 0); NaN stays NaN */
+    WEFT_GELU = 2,      /**< z (1 + erf(z / sqrt(2))) / 2 */
+    WEFT_GELU_TANH = 3, /**< z (1 + tanh(sqrt(2 / pi) (z + 0.044715 z^3))) / 2 */
+    WEFT_SILU = 4       /**< z / (1 + exp(-z)) */
+} weft_activation;
+
+/** What the data of a product has beside A, B and C: a set of bits. */
+typedef enum weft_gemm_extras {
+    WEFT_GEMM_BIAS = 1,          /**< data.bias */
+    WEFT_GEMM_RESIDUAL = 2,      /**< data.residual */
+    WEFT_GEMM_SCALE = 4,         /**< data.scale */
+    WEFT_GEMM_ROW_SCALE = 8,     /**< data.row_scale */
+    WEFT_GEMM_COLUMN_SCALE = 16, /**< data.column_scale */
+    WEFT_GEMM_COLUMN_SUMS = 32,  /**< data.column_sums is written */
+    WEFT_GEMM_FUNCTION = 64      /**< data.function, on the CPU */
+} weft_gemm_extras;
+
+/** How exactly a GPU multiplies elements of fp32, which its tensor cores do not take as they are. Products are added as
+ * tensor cores add those of bf16. A device may be more exact than it is asked to be: the CPU always multiplies in fp32. */
+typedef enum weft_precision {
+    WEFT_PRECISION_FP32 = 0, /**< six products of bf16, of three parts of each element: a b is off by at most 2^-24 |a b| */
+    WEFT_PRECISION_BF16X3 = 1, /**< three products, of two parts: by at most 2^-15 |a b| */
+    WEFT_PRECISION_TF32 = 2    /**< one product of TF32, whose elements have 11 bits: by less than 2^-9 |a b| */
+} weft_precision;
+
+/** Matrix products: C = alpha A B + beta C, with A (m, k), B (k, n) and C (m, n); `batch` of them.
+ *
+ * What else becomes of A B before it is stored, its epilogue, in this order and in fp32:
+ *   1. z[i][j] = alpha scale row_scale[i] column_scale[j] (A B)[i][j] + bias[j]
+ *   2. y[i][j] = activation(z[i][j]); gated: y[i][j] = activation(z[i][j]) z[i][j + n / 2], and y and C are (m, n / 2)
+ *   3. C[i][j] = y[i][j] + beta C[i][j] + residual[i][j]
+ *   4. the caller's function may change C[i][j]
+ *   5. column_sums[j] = sum over i of C[i][j], before C is rounded to its dtype; the same bits each time
+ * Of scales, bias, residual, function and sums, only those take part that `extras` names. Each product of a batch has its
+ * own, one behind the other; the residual is a matrix like C, with strides of its own. With beta 0 the old C is not read.
+ */
 typedef struct weft_gemm {
     size_t struct_size; /**< set by WEFT_GEMM_INIT */
     int32_t operation;  /**< WEFT_GEMM */
     int64_t m, n, k;
     weft_dtype dtype;   /**< of A and B */
-    weft_dtype c_dtype; /**< of C */
+    weft_dtype c_dtype; /**< of C and the residual */
     weft_major a_major, b_major, c_major;
     int64_t lda, ldb, ldc; /**< leading dimensions in elements; 0: packed. A GPU stores lines of C in whole 16 bytes: it may
                                 write the padding of a line up to there, which must not hold anything */
     double alpha, beta;
     int64_t batch;
     int64_t a_stride, b_stride, c_stride; /**< elements from one product's matrix to the next; 0: packed */
+    int32_t extras;                       /**< weft_gemm_extras */
+    int32_t activation;                   /**< a weft_activation */
+    int32_t gated;                        /**< 1: the first half of B's columns, n / 2, is the gate, the second the value */
+    weft_dtype bias_dtype;                /**< of the bias */
+    int64_t ld_residual, residual_stride; /**< as ldc and c_stride; 0: as C's */
+    int32_t precision;                    /**< a weft_precision, for A and B of fp32; others are multiplied exactly */
 } weft_gemm;
 
 /** One product C = A B in fp32, all row-major and packed. Set m, n and k. */
 /* clang-format off */
 #define WEFT_GEMM_INIT                                                                                                     \
     {sizeof(weft_gemm), WEFT_GEMM, 0, 0, 0, WEFT_FP32, WEFT_FP32, WEFT_ROW_MAJOR, WEFT_ROW_MAJOR, WEFT_ROW_MAJOR, 0, 0, 0, \
-     1.0, 0.0, 1, 0, 0, 0}
+     1.0, 0.0, 1, 0, 0, 0, 0, WEFT_IDENTITY, 0, WEFT_FP32, 0, 0, WEFT_PRECISION_FP32}
+/* clang-format on */
+
+/** How the rows of a grouped product lie. */
+typedef enum weft_group_layout {
+    WEFT_GROUPS_CONTIGUOUS = 0, /**< A (rows, k), C (rows, n): group g has the rows starts[g] .. starts[g + 1] - 1 */
+    WEFT_GROUPS_MASKED = 1      /**< A (groups, rows, k), C (groups, rows, n): group g has its first counts[g] rows */
+} weft_group_layout;
+
+/** Products of unlike numbers of rows, as a mixture of experts has them: C_g = alpha A_g B_g for each of `groups` groups,
+ * with B (groups, k, n). A and C are row-major. Rows of no group do not count and are not written; a group may have none.
+ *
+ * Bounds, starts or counts, that are known now are given here, in the host's memory, and are copied. Those that are known
+ * only when the plan runs come with its data, in memory of the device: a plan then fits all bounds that its tensors hold.
+ * The bits of a group's results do not depend on the other groups, for a given tile and a forward sweep. */
+typedef struct weft_grouped_gemm {
+    size_t struct_size; /**< set by WEFT_GROUPED_GEMM_INIT */
+    int32_t operation;  /**< WEFT_GROUPED_GEMM */
+    int64_t groups;     /**< at most WEFT_MOST_GROUPS */
+    int64_t rows;       /**< of A; masked: of each group's A, and groups * rows at most 2^30 */
+    int64_t n, k;
+    weft_dtype dtype;   /**< of A and B */
+    weft_dtype c_dtype; /**< of C */
+    weft_group_layout layout;
+    weft_major b_major;
+    int64_t lda, ldb, ldc;      /**< as in weft_gemm; 0: packed */
+    int64_t b_stride;           /**< from group to group; 0: packed */
+    int64_t a_stride, c_stride; /**< masked: likewise; else 0 */
+    double alpha;
+    const int32_t *starts; /**< contiguous: (groups + 1) ascending numbers from 0 to rows; or null: the data's */
+    const int32_t *counts; /**< masked: (groups) numbers from 0 to rows; or null: the data's */
+} weft_grouped_gemm;
+
+#define WEFT_MOST_GROUPS 1048576
+
+/** Contiguous groups in fp32, packed, B row-major. Set groups, rows, n and k. */
+/* clang-format off */
+#define WEFT_GROUPED_GEMM_INIT                                                                                             \
+    {sizeof(weft_grouped_gemm), WEFT_GROUPED_GEMM, 0, 0, 0, 0, WEFT_FP32, WEFT_FP32, WEFT_GROUPS_CONTIGUOUS,               \
+     WEFT_ROW_MAJOR, 0, 0, 0, 0, 0, 0, 1.0, NULL, NULL}
 /* clang-format on */
 
 /** One attention out of parts of it, each of the same queries over other keys: context in parts, or a prefix that sequences
@@ -252,6 +338,9 @@ typedef struct weft_gemm {
  *
  * A part whose LSE is -inf has seen no key and counts nothing, whatever its output holds. A query that no part has seen a
  * key for gets zeros and -inf. NaN stays NaN. Parts are added in their order, so that results are the same bits each time.
+ *
+ * With `into` O and its LSE are a running result: they hold a part themselves, which is the first. With `sum` the outputs
+ * have no LSEs and are added up: gradients of what several parts share.
  */
 typedef struct weft_combine {
     size_t struct_size; /**< set by WEFT_COMBINE_INIT */
@@ -262,17 +351,17 @@ typedef struct weft_combine {
     weft_dtype o_dtype; /**< of O */
     weft_layout layout;
     weft_strides part_strides, o_strides; /**< of the output of each part, and of O */
+    int32_t into; /**< 1: O and data.lse hold a part before the run, beside `parts` others; both are read and written */
+    int32_t sum;  /**< 1: O is the sum of the parts, with `into` also of what it held; data has no LSEs */
+    int64_t lse_stride; /**< of data.lse from head to head, at least seq; from batch to batch heads as much. 0: seq. O and
+                             its LSE then may be some rows of a longer tensor. With `sum` 0 */
 } weft_combine;
 
 #define WEFT_MOST_PARTS 16
 
 /** Two parts in fp32, one batch, one head, packed (batch, seq, heads, head_dim). Set at least seq and head_dim. */
 #define WEFT_COMBINE_INIT                                                                                                  \
-    {                                                                                                                      \
-        sizeof(weft_combine), WEFT_COMBINE, 2, 1, 1, 0, 0, WEFT_FP32, WEFT_FP32, WEFT_BSHD, {0, 0, 0}, {                   \
-            0, 0, 0                                                                                                        \
-        }                                                                                                                  \
-    }
+    { sizeof(weft_combine), WEFT_COMBINE, 2, 1, 1, 0, 0, WEFT_FP32, WEFT_FP32, WEFT_BSHD, {0, 0, 0}, {0, 0, 0}, 0, 0, 0 }
 
 /** The largest value of any dimension. Products of dimensions are checked beyond that. */
 #define WEFT_MAX_DIMENSION INT64_C(2147483647)
@@ -280,13 +369,14 @@ typedef struct weft_combine {
 /** Bytes of one element; 0 for a value that is not a dtype. */
 WEFT_API size_t weft_dtype_bytes(weft_dtype dtype);
 
-/** Checks a problem, a weft_attention, a weft_gemm or a weft_combine: WEFT_OK, or WEFT_INVALID and a message such as
- * "kv_heads 3 does not divide heads 8". */
+/** Checks a problem, the struct of any operation: WEFT_OK, or WEFT_INVALID and a message such as "kv_heads 3 does not
+ * divide heads 8". */
 WEFT_API weft_status weft_problem_check(const void *problem, weft_message *message);
 
 /** Floating-point operations by the usual count; 0 for a problem that does not pass its check. Attention: 2 batch heads seq
  * kv_seq (head_dim + head_dim_v), with WEFT_QV head_dim_v more, halved when causal, and 2.5 times that backward; GEMM: 2
- * batch m n k; combine: 2 parts batch heads seq head_dim. */
+ * batch m n k; combine: 2 parts batch heads seq head_dim, with `into` as of one part more, halved with `sum`; grouped GEMM:
+ * 2 n k for each row of a group, all rows where the bounds are not known. */
 WEFT_API double weft_problem_flops(const void *problem);
 
 /** A buffer that a run takes. */
@@ -376,25 +466,63 @@ typedef struct weft_attention_gradients {
      NULL, NULL, NULL, NULL, {0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0}, NULL, NULL}
 /* clang-format on */
 
-/** Buffers of a GEMM. c is read only when beta is not 0. */
+/** A part of a product's result: rows x cols of C from (row, col) of a product of the batch on. */
+typedef struct weft_gemm_part {
+    size_t struct_size;
+    int64_t batch, row, col, rows, cols;
+    int64_t ld;    /**< elements from a row of values to the next */
+    float *values; /**< (rows, cols), as they would be stored; the function may change them */
+} weft_gemm_part;
+
+/** A caller's last word on C, for the CPU: called once for each part of C, by several threads at once. Parts do not overlap
+ * and cover C; how they cut it is the schedule's. The function returns before the part is stored, and keeps no pointer. */
+typedef void (*weft_gemm_function)(void *user, const weft_gemm_part *part);
+
+/** Buffers of a GEMM. c is read only when beta is not 0. What the problem's `extras` does not name is null. */
 typedef struct weft_gemm_data {
     size_t struct_size; /**< set by WEFT_GEMM_DATA_INIT */
     int32_t operation;  /**< WEFT_GEMM */
     const void *a, *b;
     void *c;
+    const void *bias;          /**< (batch, n) of bias_dtype */
+    const void *residual;      /**< (batch, m, columns of C) in C's layout, no part of C: that is what beta is for */
+    const float *scale;        /**< (batch): one number for a product */
+    const float *row_scale;    /**< (batch, m) */
+    const float *column_scale; /**< (batch, n) */
+    float *column_sums;        /**< (batch, columns of C) */
+    weft_gemm_function function;
+    void *user;      /**< what the function gets */
+    void *workspace; /**< as in weft_attention_gradients */
 } weft_gemm_data;
 
 #define WEFT_GEMM_DATA_INIT                                                                                                \
-    { sizeof(weft_gemm_data), WEFT_GEMM, NULL, NULL, NULL }
+    { sizeof(weft_gemm_data), WEFT_GEMM, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 
-/** Buffers of a combination, of which `parts` parts and their lses are read. lse may be null. */
+/** Buffers of a grouped product. Of starts and counts, that of the problem's layout is read where the problem has none. A
+ * CPU refuses bounds that are wrong. A GPU clamps them: it never leaves the tensors, and rows of wrong bounds hold
+ * anything.
+ */
+typedef struct weft_grouped_gemm_data {
+    size_t struct_size; /**< set by WEFT_GROUPED_GEMM_DATA_INIT */
+    int32_t operation;  /**< WEFT_GROUPED_GEMM */
+    const void *a, *b;
+    void *c;
+    const int32_t *starts; /**< (groups + 1) */
+    const int32_t *counts; /**< (groups) */
+} weft_grouped_gemm_data;
+
+#define WEFT_GROUPED_GEMM_DATA_INIT                                                                                        \
+    { sizeof(weft_grouped_gemm_data), WEFT_GROUPED_GEMM, NULL, NULL, NULL, NULL, NULL }
+
+/** Buffers of a combination, of which `parts` parts and their lses are read. lse may be null, except with `into`. With
+ * `sum` lses and lse are not used. */
 typedef struct weft_combine_data {
     size_t struct_size; /**< set by WEFT_COMBINE_DATA_INIT */
     int32_t operation;  /**< WEFT_COMBINE */
     const void *parts[WEFT_MOST_PARTS];
     const float *lses[WEFT_MOST_PARTS]; /**< (batch, heads, seq) each, as weft_attention_data has it */
     void *o;
-    float *lse; /**< (batch, heads, seq) */
+    float *lse; /**< (batch, heads, seq), lse_stride apart from head to head */
 } weft_combine_data;
 
 #define WEFT_COMBINE_DATA_INIT                                                                                             \
@@ -408,6 +536,8 @@ WEFT_API weft_status weft_attention_backward(const weft_attention *problem, cons
                                              weft_message *message);
 WEFT_API weft_status weft_gemm_multiply(const weft_gemm *problem, const weft_gemm_data *data, weft_message *message);
 WEFT_API weft_status weft_combine_parts(const weft_combine *problem, const weft_combine_data *data, weft_message *message);
+WEFT_API weft_status weft_grouped_gemm_multiply(const weft_grouped_gemm *problem, const weft_grouped_gemm_data *data,
+                                                weft_message *message);
 
 /** Gives memory back to the system. Runs on the CPU keep up to 128 MiB of scratch memory for the next one, which then need
  * not wait for fresh pages; this frees what is kept and not in use. Any thread may call it at any time, also while others
@@ -504,7 +634,7 @@ typedef struct weft_plan_options {
 /** Makes a plan. On failure *plan is null.
  *
  * @param plan     where the plan goes; the caller destroys it
- * @param problem  what to compute: a weft_attention, a weft_gemm or a weft_combine; copied
+ * @param problem  what to compute: a weft_attention, a weft_gemm, a weft_combine or a weft_grouped_gemm; copied
  * @param options  null: all chosen, on the CPU
  * @param message  null, or where to say what is wrong
  *
@@ -530,7 +660,7 @@ WEFT_API void weft_plan_destroy(weft_plan *plan);
  *
  * @param plan     the plan
  * @param data     the struct of the plan's operation: weft_attention_data, weft_attention_gradients,
- *                 weft_gemm_data or weft_combine_data
+ *                 weft_gemm_data, weft_combine_data or weft_grouped_gemm_data
  * @param message  null, or where to say what is wrong
  *
  * WEFT_INVALID when the data is of another operation, a pointer is null that must not be, or an output overlaps another
@@ -548,13 +678,13 @@ WEFT_API weft_status weft_plan_run_with_progress(const weft_plan *plan, const vo
 
 /** Puts a run of a plan on a stream and returns at once.
  *
- * The buffers are in memory that the plan's GPU can read, aligned to 16 bytes (lse: 4), and stay valid until the stream has
- * passed the run. Nothing is allocated, copied or waited for, so the call can be captured in a CUDA graph. Threads may
- * enqueue one plan on many streams at once: under dynamic dispatch on at most 256 that have runs of it in flight; with the
- * other dispatches there is no limit. It can be part of any number of captures, and what was captured may run in any number
- * of executables and branches at once. A captured run of a GEMM or of the family "study" under dynamic dispatch deals out
- * its tiles statically, and by no side of the L2; the results are the same bits. The plan must outlive what was enqueued or
- * captured.
+ * The buffers are in memory that the plan's GPU can read, aligned as weft_problem_buffer() says, and stay valid until the
+ * stream has passed the run. Nothing is allocated, copied or waited for, so the call can be captured in a CUDA graph.
+ * Threads may enqueue one plan on many streams at once: under dynamic dispatch on at most 256 that have runs of it in
+ * flight; with the other dispatches there is no limit. It can be part of any number of captures, and what was captured may
+ * run in any number of executables and branches at once. A captured run of a GEMM or of the family "study" under dynamic
+ * dispatch deals out its tiles statically, and by no side of the L2; the results are the same bits. The plan must outlive
+ * what was enqueued or captured.
  *
  * The stream is a CUstream or cudaStream_t of the plan's context; null is the default stream. A plan for the CPU takes only
  * null, and has run when the call returns.
@@ -675,8 +805,9 @@ typedef enum weft_field_type {
     WEFT_FIELD_FLAG = 4,    /**< an enumeration: given, it has `value` */
     WEFT_FIELD_PAIR = 5,    /**< int64_t[2]; -1 is allowed */
     WEFT_FIELD_BIT = 6,     /**< an int32_t that is a set of bits: given, it has the bit `value`, too */
-    WEFT_FIELD_STARTS = 7 /**< const int32_t *: where parts begin, and behind them where the last ends. People give lengths,
-                               each at least 0, and whoever reads them keeps the array */
+    WEFT_FIELD_STARTS = 7,  /**< const int32_t *: where parts begin, and behind them where the last ends. People give
+                               lengths,  each at least 0, and whoever reads them keeps the array */
+    WEFT_FIELD_COUNTS = 8   /**< const int32_t *: the lengths themselves; likewise */
 } weft_field_type;
 
 /** A field of a problem, for programs that read problems from people. */

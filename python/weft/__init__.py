@@ -2,24 +2,26 @@
 
     o = weft.attention(q, k, v, causal=True)          # arrays of torch, JAX, CuPy or NumPy
     c = weft.matmul(a, b)
+    c = weft.grouped_matmul(a, b, starts=starts)      # a mixture of experts
     problem = weft.Attention(seq=131072, heads=8, dtype="fp16")
     print(weft.simulate(problem, {"sweep": "sawtooth"}, "gb10").total.misses)
 
-weft.torch and weft.jax hold what is of one framework: a torch operator, transformers' attention, functions that can be traced.
+weft.dist shares one attention among processes: by MPI, or by torch.distributed. weft.torch and weft.jax hold what is of one framework: a torch operator, transformers' attention, functions that can be traced.
 """
 
 from typing import Any
 
-from . import _c, frameworks, picture  # noqa: F401 (picture registers what notebooks show)
+from . import _c, dist, frameworks, picture  # noqa: F401 (picture registers what notebooks show)
 from .blocks import BlockMask
 from .cascade import cascade_attention
-from .compute import attention, combine, matmul, release_memory
+from .compute import attention, combine, linear, matmul, release_memory
 from .errors import Error, Failed, Invalid, NoMemory, NotFound, Unreadable, Unsupported
+from .grouped import grouped_matmul
 from .machines import Machine
 from .plans import Plan, check_runs, plan
 from .prepared import Prepared
 from .profiles import Profile, profiles
-from .problems import Attention, AttentionBackward, Combine, Gemm
+from .problems import Attention, AttentionBackward, Combine, Gemm, GroupedGemm
 from .recommendation import Candidate, Recommendation, recommend
 from .schedules import Order, Schedule, dispatches, orders, sweeps
 from .simulation import Comparison, Simulation, Traffic, compare, curve, simulate
@@ -28,9 +30,9 @@ from .tuning import Tuned, tune
 
 __version__ = _c.library.weft_version().decode()
 __all__ = [
-    "Attention", "AttentionBackward", "BlockMask", "Candidate", "Combine", "Comparison", "Error", "Failed", "Gemm", "Invalid", "Machine", "NoMemory",
+    "Attention", "AttentionBackward", "BlockMask", "Candidate", "Combine", "Comparison", "Error", "Failed", "Gemm", "GroupedGemm", "Invalid", "Machine", "NoMemory",
     "NotFound", "Order", "Plan", "Prepared", "Profile", "Recommendation", "Schedule", "Simulation", "Trace", "Traffic", "Tuned", "Unreadable",
-    "Unsupported", "attention", "cascade_attention", "check_runs", "combine", "compare", "curve", "dispatches", "matmul", "orders", "plan", "profiles", "recommend",
+    "Unsupported", "attention", "cascade_attention", "check_runs", "combine", "compare", "curve", "dispatches", "dist", "grouped_matmul", "linear", "matmul", "orders", "plan", "profiles", "recommend",
     "release_memory", "simulate", "simulate_trace", "sweeps", "tune",
 ]  # fmt: skip
 
@@ -44,7 +46,7 @@ def _torch() -> Any:
 def _jax() -> Any:
     from . import jax
 
-    return jax
+    return jax.OPERATORS
 
 
 # Each imports its framework, so it is imported with the first array that needs it.

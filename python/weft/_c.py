@@ -16,13 +16,15 @@ from typing import Callable, Dict, Tuple
 
 from . import errors
 
-ATTENTION, ATTENTION_BACKWARD, GEMM, COMBINE = 1, 2, 3, 4  # enum weft_operation
+ATTENTION, ATTENTION_BACKWARD, GEMM, COMBINE, GROUPED_GEMM = 1, 2, 3, 4, 5  # enum weft_operation
 MOST_PARTS = 16  # WEFT_MOST_PARTS
 EXTRAS = {  # enum weft_attention_extras, by the fields of an attention's data
     "sinks": 1, "alibi": 2, "bias": 4, "q_starts": 8, "q_used": 16, "kv_used": 32, "kv_pad": 64, "kv_starts": 128, "max": 256,
     "block_starts": 512, "tree": 1024, "qv": 2048,
 }  # fmt: skip
 BIAS_DTYPE, BIAS_FP32, BIAS_BOOL = 0, 1, 2  # enum weft_bias_type
+ACTIVATIONS = ("identity", "relu", "gelu", "gelu_tanh", "silu")  # enum weft_activation
+GEMM_EXTRAS = {"bias": 1, "residual": 2, "scale": 4, "row_scale": 8, "column_scale": 16, "column_sums": 32}  # enum weft_gemm_extras
 CPU, CUDA = 0, 1  # enum weft_device_kind
 
 _TYPES = {
@@ -78,13 +80,19 @@ STRUCTURES = {
         "Strides q_strides k_strides v_strides o_strides; int64 left right chunk prefix head_dim_v; double softcap dropout; "
         "int32 extras bias_type; Strides bias_strides; int64 bias_key_stride alibi_stride sequences; Lengths lengths; "
         "int64 block_rows block_columns block_batch_stride block_head_stride block_entries block_bitmaps; Pairs pairs; "
-        "KvCache cache; Strides qv_strides; int64 q_most"
+        "KvCache cache; Strides qv_strides; int64 q_most; int32 o_dtype"
     ),
     "Gemm": (
         f"{_HEAD} int64 m n k; int dtype c_dtype a_major b_major c_major; int64 lda ldb ldc; double alpha beta; "
-        "int64 batch a_stride b_stride c_stride"
+        "int64 batch a_stride b_stride c_stride; int32 extras activation gated; int bias_dtype; int64 ld_residual residual_stride; "
+        "int32 precision"
     ),
-    "Combine": f"{_HEAD} int64 parts batch heads seq head_dim; int dtype o_dtype layout; Strides part_strides o_strides",
+    "Combine": f"{_HEAD} int64 parts batch heads seq head_dim; int dtype o_dtype layout; Strides part_strides o_strides; "
+    "int32 into sum; int64 lse_stride",
+    "GroupedGemm": (
+        f"{_HEAD} int64 groups rows n k; int dtype c_dtype layout b_major; int64 lda ldb ldc b_stride a_stride c_stride; double alpha; "
+        "int32* starts counts"
+    ),
     "AttentionData": (
         f"{_HEAD} void* q k v o lse sinks alibi bias max; Lengths lengths; uint64 dropout_seed; Pairs pairs; "
         "KvCacheData cache; void* workspace qv; int32 prepared"
@@ -93,7 +101,8 @@ STRUCTURES = {
         f"{_HEAD} void* q k v grad_o grad_q grad_k grad_v o lse sinks alibi bias grad_sinks; Lengths lengths; uint64 dropout_seed; "
         "Pairs pairs; void* workspace grad_bias"
     ),
-    "GemmData": f"{_HEAD} void* a b c",
+    "GemmData": f"{_HEAD} void* a b c bias residual scale row_scale column_scale column_sums function user workspace",
+    "GroupedGemmData": f"{_HEAD} void* a b c starts counts",
     "CombineData": f"{_HEAD} void*[{MOST_PARTS}] parts lses; void* o lse",
     "Schedule": (
         f"{_SIZED} int64 tile_m tile_n tile_k; int32 order sweep dispatch table; int64 workers group; int axis; "
@@ -106,7 +115,8 @@ STRUCTURES = {
         "double l2_usable l2_slack l2_crowded; int64 l2_write; double l2_bandwidth; int64 llc_bytes; "
         "double llc_bandwidth dram_bandwidth near_latency far_latency dram_latency matrix_fp32 matrix_fp16 matrix_bf16; "
         "double exp_rate; int64 gpcs gpc_workers; char[32] attention_profile backward_profile gemm_profile; double matrix_fp8; "
-        "char[96] aliases; int64 l2_queue; double l2_waiting"
+        "char[96] aliases; int64 l2_queue; double l2_waiting launch; int64 link_topology link_gpus; "
+        "double link_bandwidth link_latency network_bandwidth network_latency"
     ),
     "Profile": (
         f"{_SIZED} char[32] name; char[96] title; int64 stages; double early spread_step spread_tile spread_load merge matrix overlap; "
@@ -141,6 +151,12 @@ STRUCTURES = {
     "TraceOptions": (
         f"{_SIZED} char* name; int64 workers; int32 dispatch; int64 cluster run rows cols; double flops step_seconds; char* profile"
     ),
+    "Transport": f"{_SIZED} void* self; int32 rank size on_device; void* send receive test cancel begin end",
+    "Ranks": f"{_SIZED} int64 ranks; int32 cut exchange order sweep; int64 head_ranks columns most_keys",
+    "Chunk": "int64 begin count stride",
+    "DistOptions": f"{_SIZED} Ranks* ranks; Transport* transport; Device* device; Schedule* schedule; double seconds",
+    "DistRunOptions": f"{_SIZED} void* stream kept",
+    "DistTraffic": f"{_SIZED} uint64 sent received messages",
     "TraceColumns": (
         f"{_SIZED} size count; void* worker tile step tensor block bytes kind time; char** names; size name_count"
     ),
@@ -198,6 +214,11 @@ _STATUS_FUNCTIONS = {  # each takes a message besides, last
     "weft_trace_create": "void** TraceColumns* TraceOptions*",
     "weft_simulate_source": "void* Machine* SimulateOptions* Simulation* Traffic*",
     "weft_simulate_source_curve": "void* Machine* SimulateOptions* CurvePoint* size",
+    "weft_threads_create": "void** int32",
+    "weft_threads_transport": "void* int32 Transport*",
+    "weft_dist_create": "void** void* DistOptions*",
+    "weft_dist_run": "void* void* DistRunOptions*",
+    "weft_dist_expect": "void* int64 int32 DistTraffic*",
 }
 _OTHER_FUNCTIONS = {  # what it gives, and what it takes
     "weft_version": ("char*", ""),
@@ -222,6 +243,19 @@ _OTHER_FUNCTIONS = {  # what it gives, and what it takes
     "weft_order_describe": ("OrderInfo*", "int32"),
     "weft_sweep_describe": ("Name*", "int32"),
     "weft_dispatch_describe": ("Name*", "int32"),
+    "weft_threads_destroy": (None, "void*"),
+    "weft_dist_destroy": (None, "void*"),
+    "weft_dist_ranks": ("Ranks", "void*"),
+    "weft_dist_rows": ("int64", "void* int64 int32"),
+    "weft_dist_chunk": ("int", "void* int64 int32 int64 Chunk*"),
+    "weft_dist_kept": ("size", "void*"),
+    "weft_dist_counted": (None, "void* DistTraffic*"),
+    "weft_rank_cut_name": ("char*", "int32"),
+    "weft_exchange_name": ("char*", "int32"),
+    "weft_rank_order_describe": ("Name*", "int32"),
+    "weft_rank_cut_find": ("int32", "char*"),
+    "weft_exchange_find": ("int32", "char*"),
+    "weft_rank_order_find": ("int32", "char*"),
 }
 
 

@@ -23,6 +23,10 @@ class View(NamedTuple):
     device: Tuple[int, int]
     keep: Any
 
+    def transposed(self) -> "View":
+        """The same with its last two dimensions the other way round."""
+        return self._replace(shape=(*self.shape[:-2], *self.shape[:-3:-1]), strides=(*self.strides[:-2], *self.strides[:-3:-1]))
+
 
 class Framework:
     """What weft asks of a framework. Here are the answers of one whose arrays are in host memory."""
@@ -75,16 +79,21 @@ class Framework:
         return False
 
 
-def alike(views: Mapping[str, View], fp32: Collection[str] = ()) -> None:
-    """Checks that views share their device and their dtype, but for the dtypes of those that are always fp32."""
+def alike(views: Mapping[str, View], fp32: Collection[str] = (), int32: Collection[str] = ()) -> None:
+    """Checks that views share their device and their dtype, but for the dtypes of those that are always fp32 or int32."""
     name_of_first, first = next(iter(views.items()))
     for name, view in views.items():
         if name in fp32 and view.dtype != "fp32":
             raise Invalid(f"{name} is {view.dtype}, not fp32")
-        if name not in fp32 and view.dtype != first.dtype:
+        if name not in fp32 and name not in int32 and view.dtype != first.dtype:
             raise Invalid(f"{name} is {view.dtype} and {name_of_first} is {first.dtype}: give arrays of one dtype")
         if view.device != first.device:
             raise Invalid(f"{name} and {name_of_first} are on different devices")
+
+
+def transposed(x: Any) -> Any:
+    """An array of a framework with strides, seen with its last two dimensions the other way round."""
+    return x.T if len(x.shape) <= 2 else x.swapaxes(-1, -2)
 
 
 def packed(shape: Tuple[int, ...], dtype: str, device: Tuple[int, int]) -> View:

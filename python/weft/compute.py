@@ -7,11 +7,11 @@ import inspect
 import threading
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from . import _c, arrays, caches, features, frameworks, operations, plans, schedules
+from . import _c, arrays, caches, features, frameworks, operations, plans, problems, schedules
 from ._c import CUDA
 from .arrays import FLOATS, Framework, View
-from .errors import Invalid, Unsupported
-from .operations import Operation, Output, attention_options
+from .errors import Invalid, Unsupported, listed
+from .operations import GemmOptions, Operation, Output, attention_options
 
 
 class _Ready(NamedTuple):
@@ -50,8 +50,8 @@ def _planned(operation: Operation, names: Tuple[str, ...], forms: Tuple[tuple, .
 
 
 def _views(operation: Operation, framework: Framework, given: Tuple[Any, ...]) -> Dict[str, View]:
-    views = {name: framework.view(x, name) for name, x in zip(operation.inputs, given)}
-    arrays.alike(views, operation.fp32)
+    views = {name: framework.view(x, name, ("int32",) if name in operation.int32 else FLOATS) for name, x in zip(operation.inputs, given)}
+    arrays.alike(views, operation.fp32, operation.int32)
     return views
 
 
@@ -72,8 +72,8 @@ def _views_beside(framework: Framework, given: Tuple[Any, ...], asked: features.
             caches.check_writable(framework, name, x, framework.view(x, name))
     if "out" in views:
         caches.check_writable(framework, "out", asked.out, views["out"])
-        if views["out"].dtype != first.dtype:
-            raise Invalid(f"out is {views['out'].dtype} and q is {first.dtype}: give arrays of one dtype")
+        if views["out"].dtype not in (first.dtype, "fp32"):
+            raise Invalid(f"out is {views['out'].dtype} and q is {first.dtype}: give one of that dtype or of fp32")
     return views
 
 
@@ -222,9 +222,19 @@ def attention_backward(q: Any, k: Any, v: Any, grad_o: Any, o: Any, lse: Any, ca
     return run(operations.ATTENTION_BACKWARD, (q, k, v, grad_o, o, lse), options, None, None, wanted, asked)
 
 
-def matmul_forward(a: Any, b: Any, schedule: schedules.ScheduleLike) -> Any:
-    """A B of arrays that hold values."""
-    return run(operations.GEMM, (a, b), None, schedule, None, ("c",))[0]
+def matmul_forward(a: Any, b: Any, schedule: schedules.ScheduleLike, arrays: Optional[Mapping[str, Any]] = None,
+                   options: Optional[GemmOptions] = None) -> Any:  # fmt: skip
+    """A B of arrays that hold values, or (C, sums of its columns); with what an epilogue has: arrays by operations.GEMM_ARRAYS."""
+    if not arrays and options is None:
+        return run(operations.GEMM, (a, b), None, schedule, None, ("c",))[0]
+    given = {name: arrays[name] for name in operations.GEMM_ARRAYS if name in (arrays or {})}
+    framework = frameworks.framework_of(("a", *given), (type(a), *map(type, given.values())))
+    how = options or operations.PLAIN
+    fp32_bias = "bias" in given and framework.view(given["bias"], "bias").dtype == "fp32"
+    operation = operations.gemm_with(given, fp32_bias, how)
+    wanted = ("c", "column_sums") if how.column_sums else ("c",)
+    made = run(operation, (a, b, *given.values()), how, schedule, None, wanted)
+    return tuple(made) if how.column_sums else made[0]
 
 
 def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[float] = None, offset: Optional[int] = None,
@@ -275,7 +285,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[f
     rotary       (cos, sin), each (positions, rotary_dim / 2): rotates queries and new keys by their positions, which begin at kv_used
     rotary_interleaved   pairs are neighbours (GPT-J) rather than rotary_dim / 2 apart (GPT-NeoX)
     positions    of each sequence, that of its first new key, where it is not kv_used
-    out          the array that the result is written to, shaped like it
+    out          the array that the result is written to, shaped like it, of q's dtype or float32
     prepared     a weft.Prepared that calls with the same lengths share, as the layers of a model do: a GPU then deals out work once. Of
                  torch, calls with a cache or `out`
 
@@ -310,21 +320,78 @@ def results(o: Any, lse: Any, most: Any) -> Any:
     return (o, most) if lse is None else (o, lse, most)
 
 
-def matmul(a: Any, b: Any, *, schedule: schedules.ScheduleLike = None) -> Any:
-    """C = A B, accumulated in fp32.
+def _gemm_options(activation: Optional[str], gate: Optional[str], scale: Any, fp32: bool, column_sums: bool,
+                  precision: str) -> Optional[GemmOptions]:  # fmt: skip
+    """What weft.matmul() was asked for beside arrays; None: nothing."""
+    for name, value in (("activation", activation), ("gate", gate)):
+        if value is not None and value not in _c.ACTIVATIONS:
+            raise Invalid(f"{name} is {value!r}, not {listed([repr(x) for x in _c.ACTIVATIONS])}")
+    if activation is not None and gate is not None:
+        raise Invalid("activation and gate are both given: a gate is passed through its own activation")
+    problems.number_of("precision", precision, problems.PRECISIONS)
+    alpha = float(scale) if isinstance(scale, (int, float)) else 1.0
+    how = GemmOptions(gate or activation or "identity", gate is not None, alpha, bool(fp32), bool(column_sums), precision)
+    return None if how == operations.PLAIN else how
 
-    a         (m, k), row-major or column-major, with any leading dimension; a transposed view is taken as it is
-    b         (k, n) likewise
-    schedule  a weft.Schedule, a dict of its fields, or None: chosen
 
-    Returns C (m, n), row-major, an array of the caller's framework and dtype; packed, but for a GPU where n is not a multiple of 8:
-    there its rows lie apart. On a GPU the work is put on the framework's current stream.
+def matmul(a: Any, b: Any, *, bias: Any = None, activation: Optional[str] = None, gate: Optional[str] = None, residual: Any = None,
+           row_scale: Any = None, column_scale: Any = None, scale: Any = None, column_sums: bool = False, fp32: bool = False,
+           precision: str = "fp32", transpose_b: bool = False, schedule: schedules.ScheduleLike = None) -> Any:  # fmt: skip
+    """C = A B, accumulated in fp32, and what becomes of it before it is stored, in one kernel.
+
+    a            (m, k), row-major or column-major, with any leading dimension; a transposed view is taken as it is
+    b            (k, n) likewise
+    precision    what a GPU makes of arrays of fp32. "fp32": six products of bf16, off by up to 2^-24 of each product of elements;
+                 "bf16x3": three, off by up to 2^-15; "tf32": one of elements of 11 bits, off by up to 2^-9
+    transpose_b  b is (n, k), and counts transposed: JAX arrays have no transposed views, and b.T would be a copy
+    schedule     a weft.Schedule, a dict of its fields, or None: chosen
+
+    An epilogue, in this order, in fp32:
+    scale         a number, or an array of one, fp32; row_scale (m,) and column_scale (n,), fp32: A B is multiplied by them
+    bias          (n,), fp32 or of A's dtype: added to each row
+    activation    "relu", "gelu" (by erf), "gelu_tanh" or "silu"
+    gate          the same, gated: C = activation(the first half of the columns) * the second half, and is (m, n / 2): SwiGLU is "silu",
+                  GeGLU "gelu", ReGLU "relu"
+    residual      shaped like C, of its dtype, its last dimension contiguous: added
+    column_sums   also return (n,) float32: the sums of C's columns before it is rounded, the same bits each time
+    fp32          C is float32, whatever A and B are
+
+    Returns C (m, n), row-major, an array of the caller's framework and dtype; packed, but for a GPU where its columns are not a multiple
+    of 8: there its rows lie apart; of JAX packed. On a GPU the work is put on the framework's current stream. torch and JAX differentiate it,
+    but for scales; JAX arrays may be traced.
     """
-    operators = frameworks.operators((a, b))
-    return matmul_forward(a, b, schedule) if operators is None else operators.matmul(a, b, schedule=schedule)
+    options = _gemm_options(activation, gate, scale, fp32, column_sums, precision)
+    given = {"bias": bias, "residual": residual, "row_scale": row_scale, "column_scale": column_scale}
+    given["scale"] = None if isinstance(scale, (int, float)) else scale
+    beside = {name: x for name, x in given.items() if x is not None}
+    operators = frameworks.operators((a, b, *beside.values()))
+    if operators is not None:
+        return operators.matmul(a, b, transpose_b, schedule, beside, options)
+    return matmul_forward(a, arrays.transposed(b) if transpose_b else b, schedule, beside, options)
 
 
-def combine(outputs: Sequence[Any], lses: Sequence[Any], *, layout: str = "bshd", return_lse: bool = False, out: Any = None) -> Any:
+def linear(x: Any, weight: Any, bias: Any = None, activation: Optional[str] = None, **options: Any) -> Any:
+    """A linear layer: activation(x W^T + bias), with x (..., k) and weight (n, k), as torch.nn.functional.linear has them.
+
+    Other options are those of weft.matmul(): gate, residual, scales, precision. The leading dimensions of x, and of a residual, are those of the
+    result. torch and JAX differentiate it as they do weft.matmul().
+    """
+    if len(weight.shape) != 2:
+        raise Invalid(f"weight has {len(weight.shape)} dimensions, not 2: {tuple(weight.shape)}")
+    if len(x.shape) < 1:
+        raise Invalid("x has no dimensions")
+    lead = tuple(x.shape[:-1])
+    if options.get("residual") is not None:
+        residual = options["residual"]
+        options["residual"] = residual.reshape((-1, residual.shape[-1]))
+    if options.get("column_sums"):
+        raise Invalid("column_sums are weft.matmul()'s")
+    c = matmul(x.reshape((-1, x.shape[-1])), weight, bias=bias, activation=activation, transpose_b=True, **options)
+    return c.reshape((*lead, c.shape[-1]))
+
+
+def combine(outputs: Sequence[Any], lses: Sequence[Any], *, layout: str = "bshd", return_lse: bool = False, out: Any = None,
+            into: Optional[Tuple[Any, Any]] = None) -> Any:  # fmt: skip
     """One attention out of parts of it, each of the same queries over other keys: context in parts, or a shared prefix and what follows.
 
     outputs     of each part, up to 16, what weft.attention() gave: (batch, seq, heads, head_dim), or packed (total, heads, head_dim), or
@@ -332,6 +399,8 @@ def combine(outputs: Sequence[Any], lses: Sequence[Any], *, layout: str = "bshd"
     lses        of each part, (batch, heads, seq) or packed (heads, total) float32: the lse that it gave with return_lse
     return_lse  also return the LSE of the whole, shaped like theirs
     out         the array that the result is written to, shaped like it, of any of the dtypes
+    into        (o, lse) of a running result, which both calls before and this one write to: it counts as the first part. o is of any of
+                the dtypes, lse is float32. They may be some rows of longer arrays: o[:, 3:7] and lse[..., 3:7]. Returned as they are
 
     The result is sum(w_i outputs[i]) with w_i = exp(lses[i]) / sum(exp(lses[j])). A part with an LSE of -inf counts nothing, whatever
     its output holds; where all have, the result is 0 and its LSE -inf. Parts are added in their order: bits are the same each time. On a
@@ -340,8 +409,16 @@ def combine(outputs: Sequence[Any], lses: Sequence[Any], *, layout: str = "bshd"
     parts, of_parts = tuple(outputs), tuple(lses)
     if not parts or len(parts) != len(of_parts):
         raise Invalid(f"there are {len(parts)} outputs and {len(of_parts)} lses: one of each for every part, and at least one")
-    if frameworks.needs_grad(parts + of_parts):
+    if frameworks.needs_grad((*parts, *of_parts, *(into or ()))):
         raise Unsupported("weft.combine() has no gradient")
+    if into is not None:
+        if out is not None or return_lse:
+            raise Invalid("into says where the result and its lse go: leave out and return_lse out")
+        o, lse = into
+        framework = frameworks.framework_of(("lses[0]", "lse"), (type(of_parts[0]), type(lse)))
+        caches.check_writable(framework, "lse", lse, framework.view(lse, "lse"))
+        run(operations.combine_of(len(parts), True), (*parts, *of_parts, lse), layout, None, None, ("o",), None, o)
+        return into
     made = run(operations.combine_of(len(parts)), parts + of_parts, layout, None, None, ("o", "lse") if return_lse else ("o",), None, out)
     return tuple(made) if return_lse else made[0]
 

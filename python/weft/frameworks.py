@@ -216,7 +216,7 @@ class Jax(Traced, Dlpack):
         """XLA takes what is traced, and what holds values where it knows weft's handlers."""
         operators = self.load()
         traced = any(isinstance(x, sys.modules["jax"].core.Tracer) for x in given)
-        return operators if traced or operators.why_no_ffi() is None else None
+        return operators if traced or operators.takes_values() else None
 
 
 NUMPY, TORCH, JAX = Numpy(), Torch(), Jax()
@@ -277,6 +277,10 @@ def _goes_to_jax(kinds: Tuple[type, ...]) -> bool:
     """Whether one of these types is JAX's without values, or all are JAX's."""
     traced = any(_is_of(kind, "jax") and issubclass(kind, sys.modules["jax"].core.Tracer) for kind in kinds)
     return traced or all(_framework_of_type(kind) is JAX for kind in kinds)
+
+
+def is_torch(x: Any) -> bool:
+    return _is_of(type(x), "torch")
 
 
 def operators(given: Tuple[Any, ...]) -> Optional[Any]:

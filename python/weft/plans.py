@@ -77,7 +77,7 @@ class Plan(notebook.Shown):
 
     @property
     def subject(self) -> str:
-        """The operation: "attention", "attention-backward", "gemm" or "combine"."""
+        """The operation: "attention", "attention-backward", "gemm", "combine" or "grouped-gemm"."""
         return self.operation.problem.subject
 
     @property
@@ -135,7 +135,7 @@ def plan(problem: Problem, schedule: schedules.ScheduleLike = None, machine: mac
          device: str = "cpu", kernel: Optional[str] = None, mode: str = "estimate") -> Plan:  # fmt: skip
     """Makes a plan, with every choice made that `schedule` leaves open.
 
-    problem   a weft.Attention, a weft.AttentionBackward, a weft.Gemm or a weft.Combine
+    problem   a weft.Attention, a weft.AttentionBackward, a weft.Gemm, a weft.Combine or a weft.GroupedGemm
     schedule  a weft.Schedule, a dict of its fields, or None: all chosen
     machine   a weft.Machine, a name, a path, or None: this host, or the GPU
     device    "cpu", "cuda" or "cuda:1"

@@ -13,6 +13,7 @@ from .errors import Invalid
 from .schedules import whole
 
 DTYPES = ("fp32", "fp16", "bf16", "fp8")  # in the order of enum weft_dtype
+PRECISIONS = ("fp32", "bf16x3", "tf32")  # in the order of enum weft_precision
 LAYOUTS = ("bshd", "bhsd")  # in the order of enum weft_layout
 SEQ_AND_HEAD = {"bshd": (1, 2), "bhsd": (2, 1)}  # axes of a layout
 MAX_HEAD_DIM = 576  # WEFT_MAX_HEAD_DIM
@@ -114,7 +115,8 @@ class Problem:
 def check(problem: Any) -> None:
     """Refuses what is no problem."""
     if not isinstance(problem, Problem):
-        raise Invalid(f"problem is a {type(problem).__name__}, not a weft.Attention, a weft.AttentionBackward, a weft.Gemm or a weft.Combine")
+        raise Invalid(f"problem is a {type(problem).__name__}, not a weft.Attention, a weft.AttentionBackward, a weft.Gemm, "
+                      "a weft.Combine or a weft.GroupedGemm")  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,6 +132,7 @@ class Attention(Problem):
     page, append, kv_used  a KV cache: keys of a page (0: no pages), new keys of each sequence (packed: of all), keys that each
                has before; kv_seq is then the most keys of a sequence. To plan and to simulate
     qv         queries for the values, as for weft.attention(): True where there are some
+    o_dtype    of results, O or gradients: "fp32", or None: as the others
     flops      4 batch heads seq kv_seq head_dim, halved when causal
     """
 
@@ -155,6 +158,7 @@ class Attention(Problem):
     append: int = 0
     kv_used: Optional[Tuple[int, ...]] = None
     qv: bool = False
+    o_dtype: Optional[str] = None
 
     operation: ClassVar[int] = _c.ATTENTION
     subject: ClassVar[str] = "attention"
@@ -187,6 +191,7 @@ class Attention(Problem):
             dtype=number_of("dtype", self.dtype, DTYPES), scale=scale_of(self.scale), softcap=number_in("softcap", self.softcap),
             layout=number_of("layout", self.layout, LAYOUTS), lengths=lengths_to_c(known),
             sequences=0 if self.lengths is None else len(self.lengths), extras=_c.EXTRAS["qv"] if self.qv else 0,
+            o_dtype=0 if self.o_dtype is None else 1 + number_of("o_dtype", self.o_dtype, DTYPES),
             cache=_c.KvCache(page=whole("page", self.page), append=whole("append", self.append)),
             **mask_of(self.causal, offset, window_of(self.window), whole("chunk", self.chunk)),
         )  # fmt: skip
@@ -202,12 +207,14 @@ class AttentionBackward(Attention):
 
 @dataclasses.dataclass(frozen=True)
 class Gemm(Problem):
-    """C = A B, with A (m, k), B (k, n) and C (m, n), row-major and packed. dtype is "fp32", "fp16", "bf16" or, to simulate, "fp8"; flops are 2 m n k."""
+    """C = A B, with A (m, k), B (k, n) and C (m, n), row-major and packed. dtype is "fp32", "fp16", "bf16" or, to simulate, "fp8";
+    precision is what a GPU makes of fp32, "fp32", "bf16x3" or "tf32", as for weft.matmul(); flops are 2 m n k."""
 
     m: int
     n: int
     k: int
     dtype: str = "fp32"
+    precision: str = "fp32"
 
     operation: ClassVar[int] = _c.GEMM
     subject: ClassVar[str] = "gemm"
@@ -215,13 +222,19 @@ class Gemm(Problem):
     def to_c(self) -> _c.Gemm:
         dtype = number_of("dtype", self.dtype, DTYPES)
         sizes = {name: whole(name, getattr(self, name)) for name in ("m", "n", "k")}
-        return _c.problem(_c.Gemm, self.operation, **sizes, dtype=dtype, c_dtype=dtype, alpha=1.0, batch=1)
+        return _c.problem(_c.Gemm, self.operation, **sizes, dtype=dtype, c_dtype=dtype, alpha=1.0, batch=1,
+                          precision=number_of("precision", self.precision, PRECISIONS))  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class Combine(Problem):
     """O of an attention from `parts` parts of it, each of the same queries over other keys, (batch, seq, heads, head_dim), packed. dtype
-    is "fp32", "fp16", "bf16" or, to simulate, "fp8"; flops are 2 parts batch seq heads head_dim."""
+    is "fp32", "fp16", "bf16" or, to simulate, "fp8"; flops are 2 parts batch seq heads head_dim.
+
+    o_dtype   of O; None: as the parts
+    into      O and its LSE hold a part already, beside `parts` others
+    sum       the parts are added up, without weights: half as many flops
+    """
 
     seq: int
     head_dim: int = 64
@@ -230,6 +243,9 @@ class Combine(Problem):
     parts: int = 2
     dtype: str = "fp32"
     layout: str = "bshd"
+    o_dtype: Optional[str] = None
+    into: bool = False
+    sum: bool = False
 
     operation: ClassVar[int] = _c.COMBINE
     subject: ClassVar[str] = "combine"
@@ -237,5 +253,39 @@ class Combine(Problem):
     def to_c(self) -> _c.Combine:
         dtype = number_of("dtype", self.dtype, DTYPES)
         sizes = {name: whole(name, getattr(self, name)) for name in ("parts", "batch", "heads", "seq", "head_dim")}
-        return _c.problem(_c.Combine, self.operation, **sizes, dtype=dtype, o_dtype=dtype,
+        o_dtype = dtype if self.o_dtype is None else number_of("o_dtype", self.o_dtype, DTYPES)
+        return _c.problem(_c.Combine, self.operation, **sizes, dtype=dtype, o_dtype=o_dtype, into=bool(self.into), sum=bool(self.sum),
                           layout=number_of("layout", self.layout, LAYOUTS))  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupedGemm(Problem):
+    """C_g = A_g B_g for groups of unlike numbers of rows, as a mixture of experts has them, with B (groups, k, n), row-major and packed.
+
+    group_rows  the rows of each group, one behind the other in A (rows, k) and C (rows, n)
+    masked      each group has room for so many rows, of which the first ones count: A is (groups, masked, k), C (groups, masked, n)
+    dtype       "fp32", "fp16", "bf16" or, to simulate, "fp8"
+    flops       2 n k for each row of a group
+    """
+
+    group_rows: Tuple[int, ...]
+    n: int
+    k: int
+    dtype: str = "fp32"
+    masked: Optional[int] = None
+
+    operation: ClassVar[int] = _c.GROUPED_GEMM
+    subject: ClassVar[str] = "grouped-gemm"
+
+    def to_c(self) -> _c.GroupedGemm:
+        dtype = number_of("dtype", self.dtype, DTYPES)
+        counts = [whole("group_rows", rows) for rows in self.group_rows]
+        if any(rows < 0 for rows in counts) or sum(counts) >= 2**31:
+            raise Invalid(f"group_rows {self.group_rows} are not numbers from 0 on that add up to less than 2^31")
+        if self.masked is None:
+            starts = starts_of(counts)
+            known = {"rows": starts[-1], "starts": (ctypes.c_int32 * len(starts))(*starts)}
+        else:
+            known = {"rows": whole("masked", self.masked), "layout": 1, "counts": (ctypes.c_int32 * len(counts))(*counts)}
+        sizes = {"groups": len(counts), "n": whole("n", self.n), "k": whole("k", self.k)}
+        return _c.problem(_c.GroupedGemm, self.operation, **sizes, dtype=dtype, c_dtype=dtype, alpha=1.0, **known)

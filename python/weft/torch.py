@@ -15,7 +15,8 @@ from typing import Any, Dict, Optional, Sequence, Set, Tuple
 import torch
 from torch import Tensor
 
-from . import by_torch, caches, compute, features, frameworks, problems, schedules, transformers
+from . import by_torch, caches, compute, features, frameworks, grouped, operations, problems, products, schedules, transformers
+from .arrays import transposed
 from .errors import Invalid, NotFound, Unsupported
 from .frameworks import TORCH
 
@@ -330,14 +331,154 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: O
     return _apply(q, k, v, causal, scale, offset, layout, return_lse, schedule, asked, fallback)
 
 
-def _matmul(a: Tensor, b: Tensor, schedule: schedules.ScheduleLike) -> Tensor:
-    if frameworks.needs_grad((a, b)):
-        raise Unsupported("a matrix product has no gradient yet: detach a and b, or use torch.no_grad()")
-    return compute.matmul_forward(a, b, schedule)
+_ACTIVATIONS: Dict[str, Any] = {
+    "identity": lambda z: z,
+    "relu": torch.nn.functional.relu,
+    "gelu": torch.nn.functional.gelu,
+    "gelu_tanh": functools.partial(torch.nn.functional.gelu, approximate="tanh"),
+    "silu": torch.nn.functional.silu,
+}
 
 
-# What weft.attention() and weft.matmul() call for tensors that torch differentiates or compiles.
-OPERATORS = types.SimpleNamespace(attention=_apply, matmul=_matmul)
+def _matrix(x: Tensor) -> Tensor:
+    """x, or a copy where neither its rows nor its columns are contiguous and apart."""
+    rows, cols = x.shape
+    by_rows, by_cols = x.stride(1) == 1 and x.stride(0) >= cols, x.stride(0) == 1 and x.stride(1) >= rows
+    return x if (by_rows or by_cols) and not (x.is_cuda and x.data_ptr() % 16) else x.clone(memory_format=torch.contiguous_format)
+
+
+@torch.library.custom_op("weft::matmul", mutates_args=())
+def _product(a: Tensor, b: Tensor, bias: Optional[Tensor], residual: Optional[Tensor], scale: Optional[Tensor],
+             row_scale: Optional[Tensor], column_scale: Optional[Tensor], activation: str, gated: bool, alpha: float, fp32: bool,
+             column_sums: bool, precision: str, schedule: str) -> Tuple[Tensor, Tensor]:  # fmt: skip
+    """C, packed, and the sums of its columns, (0,) where they are not wanted."""
+    given = zip(operations.GEMM_ARRAYS, (bias, residual, scale, row_scale, column_scale))
+    arrays = {name: x if name == "residual" else x.contiguous() for name, x in given if x is not None}
+    options = operations.GemmOptions(activation, gated, alpha, fp32, column_sums, precision)
+    made = compute.matmul_forward(_matrix(a), _matrix(b), json.loads(schedule) if schedule else None, arrays,
+                                  None if options == operations.PLAIN else options)  # fmt: skip
+    c, sums = made if column_sums else (made, a.new_empty((0,), dtype=torch.float32))
+    return c.contiguous(), sums
+
+
+@_product.register_fake
+def _(a, b, bias, residual, scale, row_scale, column_scale, activation, gated, alpha, fp32, column_sums, precision, schedule):
+    columns = b.shape[1] // 2 if gated else b.shape[1]
+    return (a.new_empty((a.shape[0], columns), dtype=torch.float32 if fp32 else a.dtype),
+            a.new_empty((columns if column_sums else 0,), dtype=torch.float32))  # fmt: skip
+
+
+def _keep_product(ctx, inputs, output):
+    a, b, bias, _, *scales, _, _, ctx.alpha, _, _, ctx.precision, _ = inputs
+    ctx.save_for_backward(a, b, bias, *scales)
+
+
+def _maths(precision: str) -> products.Maths:
+    """For gradients of a product of that precision."""
+    how = operations.PLAIN._replace(precision=precision)
+
+    def multiply(left: products.Matrix, right: products.Matrix) -> Tensor:
+        a, b = (x.array.t() if x.transposed else x.array for x in (left, right))
+        return _product(a, b, None, None, None, None, None, *how, "")[0]
+
+    return products.Maths(multiply, lambda x, like: x.to(like.dtype), lambda x: x.sum(0, dtype=torch.float32))
+
+
+def _product_backward(ctx, grad, grad_sums):
+    a, b, *others = ctx.saved_tensors
+    beside = {name: x for name, x in zip(("bias", *products.SCALES), others) if x is not None}
+    wanted = [name for name, needed in zip(("a", "b", "bias"), ctx.needs_input_grad) if needed]
+    found = products.gradients(_maths(ctx.precision), products.Matrix(a), products.Matrix(b), beside, ctx.alpha, grad, wanted)
+    return *(found.get(name) for name in ("a", "b", "bias")), *(None,) * 11
+
+
+_product.register_autograd(_product_backward, setup_context=_keep_product)
+
+
+def _matmul(a: Tensor, b: Tensor, transpose_b: bool, schedule: schedules.ScheduleLike, arrays: Dict[str, Tensor],
+            options: Optional[operations.GemmOptions]) -> Any:  # fmt: skip
+    """weft.matmul() of tensors that torch differentiates or compiles. Where it differentiates, z is kept for the backward pass, so that
+    torch passes it through the activation, and adds the residual."""
+    how, given, b = options or operations.PLAIN, dict(arrays), transposed(b) if transpose_b else b
+    text = "" if schedule is None else _text_of(schedule)
+    differentiates = frameworks.needs_grad((a, b, *given.values()))
+    if differentiates and frameworks.needs_grad([given[name] for name in products.SCALES if name in given]):
+        raise Unsupported("scales of a product have no gradient: detach them")
+    residual = given.pop("residual", None) if differentiates else None
+    done = products.linear_part(how) if differentiates else how
+    c, sums = torch.ops.weft.matmul(a, b, *(given.get(name) for name in operations.GEMM_ARRAYS), *done, text)
+    if differentiates:
+        c = products.activated(c, how, _ACTIVATIONS)
+        c = c if residual is None else c + residual
+        sums = c.sum(0, dtype=torch.float32) if how.column_sums else sums
+    return (c, sums) if how.column_sums else c
+
+
+@torch.library.custom_op("weft::grouped_matmul", mutates_args=())
+def _grouped(a: Tensor, b: Tensor, bounds: Tensor, known: Optional[Sequence[int]], masked: bool, alpha: float, schedule: str) -> Tensor:
+    out = a.new_zeros((*a.shape[:-1], b.shape[-1]))  # rows of no group are 0
+    return grouped.forward(row_contiguous(a), b, bounds, masked, alpha, json.loads(schedule) if schedule else None, out)
+
+
+@_grouped.register_fake
+def _(a, b, bounds, known, masked, alpha, schedule):
+    return a.new_empty((*a.shape[:-1], b.shape[-1]))
+
+
+def _aligned(x: Tensor) -> Tensor:
+    """x, or a copy where a GPU could not read whole vectors."""
+    return x.clone() if x.is_cuda and x.data_ptr() % 16 else x
+
+
+@torch.library.custom_op("weft::grouped_matmul_weights", mutates_args=())
+def _grouped_weights(a: Tensor, grad: Tensor, bounds: Tensor, known: Optional[Sequence[int]], groups: int, masked: bool,
+                     alpha: float) -> Tensor:  # fmt: skip
+    """The gradient of b: A_g^T times that of C_g, a product for each group."""
+    numbers = bounds.tolist() if known is None else known
+    result = a.new_zeros((groups, a.shape[-1], grad.shape[-1]))
+    for g in range(groups):
+        rows = slice(0, numbers[g]) if masked else slice(numbers[g], numbers[g + 1])
+        x, y = (of[g, rows] if masked else of[rows] for of in (a, grad))
+        if x.shape[0] > 0:
+            result[g] = compute.matmul_forward(_aligned(row_contiguous(x)).t(), _aligned(row_contiguous(y)), None)
+    return result if alpha == 1 else result.mul_(alpha)
+
+
+@_grouped_weights.register_fake
+def _(a, grad, bounds, known, groups, masked, alpha):
+    return a.new_empty((groups, a.shape[-1], grad.shape[-1]))
+
+
+def _keep_groups(ctx, inputs, output):
+    a, b, bounds, ctx.known, ctx.masked, ctx.alpha, _ = inputs
+    ctx.save_for_backward(a, b, bounds)
+
+
+def _grouped_backward(ctx, grad):
+    a, b, bounds = ctx.saved_tensors
+    grad_a = grad_b = None
+    if ctx.needs_input_grad[0]:
+        grad_a = _grouped(grad, b.transpose(1, 2), bounds, ctx.known, ctx.masked, ctx.alpha, "")
+    if ctx.needs_input_grad[1]:
+        grad_b = _grouped_weights(a, grad, bounds, ctx.known, b.shape[0], ctx.masked, ctx.alpha)
+    return grad_a, grad_b, None, None, None, None, None
+
+
+_grouped.register_autograd(_grouped_backward, setup_context=_keep_groups)
+
+
+def _apply_grouped(a: Tensor, b: Tensor, transpose_b: bool, bounds: Tensor, known: Optional[Sequence[int]], masked: bool, alpha: float,
+                   schedule: schedules.ScheduleLike, out: Optional[Tensor]) -> Tensor:  # fmt: skip
+    if out is not None:
+        raise Unsupported("a grouped product with out has no gradient, and torch does not compile it: use torch.no_grad()")
+    if a.is_cuda and known is None and frameworks.needs_grad((b,)):
+        raise Unsupported("on a GPU, the gradient of b needs the rows of each group: give starts or counts as a list, or detach b")
+    b = transposed(b) if transpose_b else b
+    return torch.ops.weft.grouped_matmul(a, b, bounds, known, masked, alpha, "" if schedule is None else _text_of(schedule))
+
+
+# What weft.attention(), weft.matmul() and weft.grouped_matmul() call for tensors that torch differentiates or compiles.
+OPERATORS = types.SimpleNamespace(attention=_apply, matmul=_matmul, grouped_matmul=_apply_grouped)
 
 
 def register_with_transformers(name: str = "weft") -> None:

@@ -1,4 +1,4 @@
-/* Seconds of a clock that only goes forward. */
+/* Seconds: of a clock that only goes forward, and to wait for. */
 #ifndef WEFT_BASE_CLOCK_H
 #define WEFT_BASE_CLOCK_H
 
@@ -12,6 +12,11 @@ static inline double weft_clock(clockid_t clock) {
 
 static inline double weft_now(void) {
     return weft_clock(CLOCK_MONOTONIC);
+}
+
+static inline void weft_pause(double seconds) {
+    const struct timespec time = {(time_t)seconds, (long)(1e9 * (seconds - (double)(time_t)seconds))};
+    nanosleep(&time, NULL);
 }
 
 #endif

@@ -12,6 +12,7 @@
 #include "cpu/thread/team.h"
 #include "problem/attention.h"
 #include "problem/combine.h"
+#include "problem/grouped_gemm.h"
 #include "problem/problem.h"
 #include "ref/cache.h"
 #include "ref/ref.h"
@@ -70,6 +71,7 @@ typedef struct checking {
     pthread_mutex_t lock;        /* of what follows: the sum of what threads found */
     findings found;
     int no_memory;
+    const char *refused; /* what there is no reference to hold to; null: nothing */
 } checking;
 
 /* The next item for a thread; -1 when all are taken. */
@@ -103,7 +105,7 @@ static void check_row(const weft_attention *p, const weft_attention_data *data, 
     }
     const size_t at = weft_row_index(&p->o_strides, batch, row, head);
     for (int64_t d = 0; d < p->head_dim_v; d++) {
-        compare(f, exact[d], naive[d], weft_ref_load(p->dtype, data->o, at + (size_t)d));
+        compare(f, exact[d], naive[d], weft_ref_load(weft_attention_out_dtype(p), data->o, at + (size_t)d));
     }
     f->checked++;
 }
@@ -163,7 +165,7 @@ static void check_attention(checking *all) {
     all->items = p->batch * p->heads * p->seq;
     all->stride = weft_bench_check_stride(all->items, 8.0 * (double)p->kv_seq * (double)p->head_dim);
     weft_cpu_team(0, check_rows, all);
-    allow_rounding(&all->found, p->dtype);
+    allow_rounding(&all->found, weft_attention_out_dtype(p));
     if (p->cache.append > 0) {
         check_appended(all);
     }
@@ -195,7 +197,8 @@ static const void *moved(weft_dtype dtype, const void *from, int64_t elements) {
 /* A part of the problem that stands alone: all of it, or a kv head of a batch. */
 static int check_part(const weft_attention *p, const weft_attention_gradients *data, findings *f) {
     const weft_attention_extents size = weft_attention_sizes(p);
-    const size_t bytes = weft_dtype_bytes(p->dtype);
+    const weft_dtype out = weft_attention_out_dtype(p);
+    const size_t bytes = weft_dtype_bytes(out);
     const int64_t rows = weft_attention_rows(p), keys = weft_attention_keys(p), heads = p->heads, kv_heads = p->kv_heads;
     const weft_strides in_line = {0, 0, 1}; /* a row for each head */
     void *exact[4] = {calloc(size.q, bytes), calloc(size.k, bytes), calloc(size.v, bytes),
@@ -209,11 +212,10 @@ static int check_part(const weft_attention *p, const weft_attention_gradients *d
     const int fits =
         exact[0] && exact[1] && exact[2] && exact[3] && weft_ref_attention_backward(p, &reference, NULL) == WEFT_OK;
     if (fits) {
-        check_gradient(p->dtype, &p->q_strides, p->batch * rows * heads, rows, heads, p->head_dim, exact[0], data->grad_q,
+        check_gradient(out, &p->q_strides, p->batch * rows * heads, rows, heads, p->head_dim, exact[0], data->grad_q, f);
+        check_gradient(out, &p->k_strides, p->batch * keys * kv_heads, keys, kv_heads, p->head_dim, exact[1], data->grad_k,
                        f);
-        check_gradient(p->dtype, &p->k_strides, p->batch * keys * kv_heads, keys, kv_heads, p->head_dim, exact[1],
-                       data->grad_k, f);
-        check_gradient(p->dtype, &p->v_strides, p->batch * keys * kv_heads, keys, kv_heads, p->head_dim_v, exact[2],
+        check_gradient(out, &p->v_strides, p->batch * keys * kv_heads, keys, kv_heads, p->head_dim_v, exact[2],
                        data->grad_v, f);
     }
     if (fits && data->grad_sinks) {
@@ -232,6 +234,7 @@ static void check_kv_head(const weft_attention *p, const weft_attention_gradient
     const int64_t o = batch * p->o_strides.batch + kv * group * p->o_strides.head;
     const int64_t k = batch * p->k_strides.batch + kv * p->k_strides.head;
     const int64_t v = batch * p->v_strides.batch + kv * p->v_strides.head;
+    const weft_dtype out = weft_attention_out_dtype(p);
     weft_attention one = *p;
     weft_attention_gradients data = WEFT_ATTENTION_GRADIENTS_INIT;
     one.batch = one.kv_heads = 1;
@@ -246,9 +249,9 @@ static void check_kv_head(const weft_attention *p, const weft_attention_gradient
     data.k = moved(p->dtype, d->k, k);
     data.v = moved(p->dtype, d->v, v);
     data.grad_o = moved(p->dtype, d->grad_o, o);
-    data.grad_q = (void *)(uintptr_t)moved(p->dtype, d->grad_q, q);
-    data.grad_k = (void *)(uintptr_t)moved(p->dtype, d->grad_k, k);
-    data.grad_v = (void *)(uintptr_t)moved(p->dtype, d->grad_v, v);
+    data.grad_q = (void *)(uintptr_t)moved(out, d->grad_q, q);
+    data.grad_k = (void *)(uintptr_t)moved(out, d->grad_k, k);
+    data.grad_v = (void *)(uintptr_t)moved(out, d->grad_v, v);
     *no_memory |= !check_part(&one, &data, f);
 }
 
@@ -269,7 +272,7 @@ static void check_kv_heads(void *context, int64_t thread, int64_t threads) {
 static void sample(const weft_attention *p, int i, size_t at, int64_t dims, const double *exact, const void *result,
                    findings *f) {
     for (int64_t d = 0; d < dims; d++) {
-        const double got = weft_ref_load(p->dtype, result, at + (size_t)d);
+        const double got = weft_ref_load(weft_attention_out_dtype(p), result, at + (size_t)d);
         f->wrong |= isfinite(exact[d]) && !isfinite(got);
         f->tensors[i][0] = fmax(f->tensors[i][0], fabs(got - exact[d]));
         f->tensors[i][1] = fmax(f->tensors[i][1], fabs(exact[d]));
@@ -348,29 +351,92 @@ static void check_elements(void *context, int64_t thread, int64_t threads) {
     (void)threads;
     checking *all = context;
     const weft_gemm *p = &all->problem->gemm;
-    const weft_gemm_data *data = &all->data->gemm;
-    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), c_bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
+    const int64_t columns = weft_gemm_columns(p), elements = p->m * columns;
+    weft_gemm_data old = all->data->gemm; /* the inputs, and C as it was */
+    old.c = all->before->gemm.c;
     findings mine = {0};
     int64_t i;
     while ((i = take(all)) >= 0) {
-        const int64_t batch = i / (p->m * p->n), row = i / p->n % p->m, col = i % p->n;
-        weft_gemm_data before = WEFT_GEMM_DATA_INIT;
-        before.a = (const char *)data->a + batch * p->a_stride * bytes;
-        before.b = (const char *)data->b + batch * p->b_stride * bytes;
-        before.c = (char *)all->before->gemm.c + batch * p->c_stride * c_bytes;
+        const int64_t batch = i / elements, row = i / columns % p->m, col = i % columns;
+        const weft_gemm_data before = weft_gemm_product(p, &old, batch);
         const size_t at = (size_t)(batch * p->c_stride) + weft_matrix_index(p->c_major, p->ldc, row, col);
         compare(&mine, weft_ref_gemm_element(p, &before, row, col), weft_ref_gemm_element_naive(p, &before, row, col),
-                weft_ref_load(p->c_dtype, data->c, at));
+                weft_ref_load(p->c_dtype, all->data->gemm.c, at));
         mine.checked++;
     }
     put(all, &mine, 0);
 }
 
+/* Sums of columns, held to those of C as it was stored: each of its elements was rounded, and each sum. */
+static void check_column_sums(const weft_gemm *p, const weft_gemm_data *data, findings *f) {
+    for (int64_t i = 0; i < p->batch * weft_gemm_columns(p); i++) {
+        const int64_t batch = i / weft_gemm_columns(p), col = i % weft_gemm_columns(p);
+        double sum = 0, size = 0;
+        for (int64_t row = 0; row < p->m; row++) {
+            const double value = weft_ref_load(
+                p->c_dtype, data->c, (size_t)(batch * p->c_stride) + weft_matrix_index(p->c_major, p->ldc, row, col));
+            sum += value;
+            size += fabs(value);
+        }
+        f->wrong |= !(fabs((double)data->column_sums[i] - sum) <= weft_bench_rounding(p->c_dtype) * size + 1e-6 * size);
+    }
+}
+
 static void check_gemm(checking *all) {
     const weft_gemm *p = &all->problem->gemm;
-    all->items = p->batch * p->m * p->n; /* at most 2^59: all of them are in memory */
+    if (p->extras & WEFT_GEMM_FUNCTION) {
+        all->refused = "a caller's function";
+        return;
+    }
+    all->items = p->batch * p->m * weft_gemm_columns(p); /* at most 2^59: all of them are in memory */
     all->stride = weft_bench_check_stride(all->items, 4.0 * (double)p->k);
     weft_cpu_team(0, check_elements, all);
+    allow_rounding(&all->found, p->c_dtype);
+    if (p->extras & WEFT_GEMM_COLUMN_SUMS) {
+        check_column_sums(p, &all->data->gemm, &all->found);
+    }
+}
+
+/* ---- grouped GEMM: elements of C, and that rows of no group are as they were ---- */
+
+static void check_grouped_row(const checking *all, int64_t row, findings *f) {
+    const weft_grouped_gemm *p = &all->problem->grouped;
+    const weft_grouped_gemm_data *data = &all->data->grouped, *before = &all->before->grouped;
+    const int64_t c_bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
+    const int64_t at =
+        p->layout == WEFT_GROUPS_MASKED ? row / p->rows * p->c_stride + row % p->rows * p->ldc : row * p->ldc;
+    const char *got = (const char *)data->c + at * c_bytes, *old = (const char *)before->c + at * c_bytes;
+    weft_group_rows rows;
+    weft_gemm_data matrices;
+    if (!weft_ref_grouped_row(p, weft_grouped_gemm_bounds(p, data), row, &rows)) {
+        f->wrong |= memcmp(got, old, (size_t)(p->n * c_bytes)) != 0;
+        return;
+    }
+    const weft_gemm product = weft_ref_grouped_product(p, data, &rows, &matrices);
+    for (int64_t col = 0; col < p->n; col++) {
+        compare(f, weft_ref_gemm_element(&product, &matrices, 0, col),
+                weft_ref_gemm_element_naive(&product, &matrices, 0, col), weft_ref_load(p->c_dtype, got, (size_t)col));
+        f->checked++;
+    }
+}
+
+static void check_grouped_rows(void *context, int64_t thread, int64_t threads) {
+    (void)thread;
+    (void)threads;
+    checking *all = context;
+    findings mine = {0};
+    int64_t row;
+    while ((row = take(all)) >= 0) {
+        check_grouped_row(all, row, &mine);
+    }
+    put(all, &mine, 0);
+}
+
+static void check_grouped(checking *all) {
+    const weft_grouped_gemm *p = &all->problem->grouped;
+    all->items = p->rows * (p->layout == WEFT_GROUPS_MASKED ? p->groups : 1);
+    all->stride = weft_bench_check_stride(all->items, 4.0 * (double)p->k * (double)p->n);
+    weft_cpu_team(0, check_grouped_rows, all);
     allow_rounding(&all->found, p->c_dtype);
 }
 
@@ -382,14 +448,17 @@ static void check_combined(void *context, int64_t thread, int64_t threads) {
     checking *all = context;
     const weft_combine *p = &all->problem->combine;
     const weft_combine_data *data = &all->data->combine;
+    weft_combine_data old = *data; /* the inputs, and O and its LSE as they were */
+    old.o = all->before->combine.o;
+    old.lse = all->before->combine.lse;
     findings mine = {0};
     int64_t row;
     while ((row = take(all)) >= 0) {
         double exact[WEFT_MAX_HEAD_DIM];
-        const double lse = weft_ref_combine_row(p, data, row, exact);
+        const double lse = weft_ref_combine_row(p, &old, row, exact);
         const size_t at = weft_combine_index(p, &p->o_strides, row);
-        if (data->lse) {
-            const double got = (double)data->lse[row];
+        if (data->lse && !p->sum) {
+            const double got = (double)data->lse[weft_combine_lse_index(p, row)];
             mine.wrong |= !(lse == -INFINITY ? got == lse : fabs(got - lse) <= 1e-5 * fmax(1.0, fabs(lse)));
         }
         for (int64_t d = 0; d < p->head_dim; d++) {
@@ -403,10 +472,11 @@ static void check_combined(void *context, int64_t thread, int64_t threads) {
 static void check_combine(checking *all) {
     const weft_combine *p = &all->problem->combine;
     all->items = weft_combine_rows(p);
-    all->stride = weft_bench_check_stride(all->items, 4.0 * (double)p->parts * (double)p->head_dim);
+    const double terms = (double)(p->parts + p->into);
+    all->stride = weft_bench_check_stride(all->items, 4.0 * terms * (double)p->head_dim);
     weft_cpu_team(0, check_combined, all);
     allow_rounding(&all->found, p->o_dtype);
-    all->found.bound += (double)p->parts * 0x1p-22 * all->found.largest; /* of weights and sums, in fp32 */
+    all->found.bound += terms * 0x1p-22 * all->found.largest; /* of weights and sums, in fp32 */
 }
 
 static const struct {
@@ -416,7 +486,8 @@ static const struct {
 } checks[] = {[WEFT_ATTENTION] = {check_attention, "rows", 0},
               [WEFT_ATTENTION_BACKWARD] = {check_gradients, "rows", 1},
               [WEFT_GEMM] = {check_gemm, "elements", 0},
-              [WEFT_COMBINE] = {check_combine, "rows", 0}};
+              [WEFT_COMBINE] = {check_combine, "rows", 0},
+              [WEFT_GROUPED_GEMM] = {check_grouped, "elements", 0}};
 enum { CHECKS = sizeof checks / sizeof *checks };
 
 weft_status weft_check_result(const void *problem, const void *data, const void *before, weft_check *check,
@@ -455,6 +526,9 @@ weft_status weft_check_result(const void *problem, const void *data, const void 
     }
     checking all = {.problem = &resolved, .data = &after, .before = &old, .stride = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
     checks[resolved.operation].run(&all);
+    if (all.refused) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "there is no reference to hold %s to", all.refused);
+    }
     if (all.no_memory) {
         return weft_fail(message, WEFT_NO_MEMORY, "out of memory");
     }

@@ -104,6 +104,26 @@ static void fill_blocks(const weft_attention *p, const char *name, int32_t *numb
     }
 }
 
+/* How many of `rows` rows each of `groups` groups has, contiguous or masked: at random, so that they are unlike. */
+static void fill_bounds(const weft_grouped_gemm *p, int32_t *numbers, uint64_t seed) {
+    if (p->layout == WEFT_GROUPS_MASKED) {
+        for (int64_t i = 0; i < p->groups; i++) {
+            numbers[i] = (int32_t)(weft_random(&seed) % (uint64_t)(p->rows + 1));
+        }
+        return;
+    }
+    double sum = 0, before = 0;
+    uint64_t again = seed;
+    for (int64_t i = 0; i < p->groups; i++) {
+        sum += weft_random_real(&seed);
+    }
+    numbers[0] = 0;
+    for (int64_t i = 0; i < p->groups; i++) {
+        before += weft_random_real(&again);
+        numbers[i + 1] = i + 1 == p->groups ? (int32_t)p->rows : (int32_t)(before / sum * (double)p->rows);
+    }
+}
+
 size_t weft_bench_draw(const weft_problem *problem, const weft_buffer *buffer, uint64_t seed, void **numbers) {
     const weft_attention *p = &problem->attention;
     const int is_slope = strcmp(buffer->name, "alibi") == 0, is_length = buffer->dtype == WEFT_INT32;
@@ -114,7 +134,9 @@ size_t weft_bench_draw(const weft_problem *problem, const weft_buffer *buffer, u
     if (!d.numbers) {
         return count;
     }
-    if (is_length && strstr(buffer->name, "block_")) {
+    if (strcmp(buffer->name, "starts") == 0 || strcmp(buffer->name, "counts") == 0) {
+        fill_bounds(&problem->grouped, d.numbers, seed);
+    } else if (is_length && strstr(buffer->name, "block_")) {
         fill_blocks(p, buffer->name, d.numbers, count, seed);
     } else if (strcmp(buffer->name, "cache.table") == 0) {
         fill_table(p, d.numbers, count, seed);

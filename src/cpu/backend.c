@@ -7,6 +7,7 @@
 #include "cpu/attention/tile.h"
 #include "cpu/combine.h"
 #include "cpu/gemm/gemm.h"
+#include "cpu/gemm/grouped.h"
 #include "cpu/gemm/tile.h"
 #include "cpu/kernel/kernel.h"
 #include "cpu/memory.h"
@@ -29,6 +30,10 @@ static const weft_cpu_kernel *attention_kernel(const weft_plan *plan) {
 
 static const weft_cpu_kernel *gemm_kernel(const weft_plan *plan) {
     return weft_cpu_choose(WEFT_CPU_PRODUCTS, plan->gemm.dtype);
+}
+
+static const weft_cpu_kernel *grouped_kernel(const weft_plan *plan) {
+    return weft_cpu_choose(WEFT_CPU_PRODUCTS, plan->problem.grouped.dtype);
 }
 
 /* The plan with the lengths and pairs that the data of a run brings. */
@@ -69,7 +74,7 @@ static weft_status run_gemm(const weft_plan *plan, const void *data, weft_messag
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < plan->gemm.batch && status == WEFT_OK; i += plan->products) {
         const weft_gemm_data part = weft_gemm_product(&plan->gemm, data, i);
-        status = weft_cpu_gemm(plan, &part, message);
+        status = weft_cpu_gemm(plan, &part, i, message);
     }
     return status;
 }
@@ -80,6 +85,7 @@ static const cpu_operation operations[] = {
     [WEFT_ATTENTION_BACKWARD] = {attention_kernel, weft_cpu_backward_choose, NULL, NULL, run_backward},
     [WEFT_GEMM] = {gemm_kernel, weft_cpu_gemm_choose, weft_cpu_gemm_candidates, weft_cpu_gemm_plan_cost, run_gemm},
     [WEFT_COMBINE] = {.run = weft_cpu_combine},
+    [WEFT_GROUPED_GEMM] = {grouped_kernel, weft_cpu_grouped_choose, NULL, NULL, weft_cpu_grouped},
 };
 
 static const cpu_operation *operation_of(const weft_plan *plan) {

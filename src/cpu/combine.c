@@ -12,14 +12,14 @@ typedef struct job {
     int64_t tile_rows;
 } job;
 
-/* Sets the weight of each part, not yet divided by their sum; returns the row's LSE. */
-static double weigh(const job *j, int64_t row, float *weights, float *total) {
+/* Sets the weight of each term, not yet divided by their sum; returns the row's LSE. */
+static double weigh(const weft_combine_term *terms, int count, float *weights, float *total) {
     double largest = -INFINITY, sum = 0;
-    for (int64_t i = 0; i < j->p->parts; i++) {
-        largest = fmax(largest, (double)j->data->lses[i][row]); /* a NaN has its say below */
+    for (int i = 0; i < count; i++) {
+        largest = fmax(largest, terms[i].lse); /* a NaN has its say below */
     }
-    for (int64_t i = 0; i < j->p->parts; i++) {
-        const double lse = (double)j->data->lses[i][row], weight = lse == -INFINITY ? 0 : exp(lse - largest);
+    for (int i = 0; i < count; i++) {
+        const double weight = terms[i].lse == -INFINITY ? 0 : exp(terms[i].lse - largest);
         weights[i] = (float)weight;
         sum += weight;
     }
@@ -29,24 +29,25 @@ static double weigh(const job *j, int64_t row, float *weights, float *total) {
 
 static void combine_row(const job *j, int64_t row) {
     const weft_combine *p = j->p;
-    const size_t from = weft_combine_index(p, &p->part_strides, row);
-    float weights[WEFT_MOST_PARTS], total, sums[WEFT_MAX_HEAD_DIM] = {0}, part[WEFT_MAX_HEAD_DIM];
-    const double lse = weigh(j, row, weights, &total);
-    for (int64_t i = 0; i < p->parts; i++) {
-        if (j->data->lses[i][row] == -INFINITY) {
+    weft_combine_term terms[WEFT_MOST_TERMS];
+    float weights[WEFT_MOST_TERMS], total, sums[WEFT_MAX_HEAD_DIM] = {0}, values[WEFT_MAX_HEAD_DIM];
+    const int count = weft_combine_terms(p, j->data, row, terms);
+    const double lse = weigh(terms, count, weights, &total);
+    for (int i = 0; i < count; i++) {
+        if (terms[i].lse == -INFINITY) {
             continue; /* whatever its output holds */
         }
-        weft_cpu_load(p->dtype, j->data->parts[i], from, p->head_dim, part);
+        weft_cpu_load(terms[i].dtype, terms[i].values, terms[i].at, p->head_dim, values);
         for (int64_t d = 0; d < p->head_dim; d++) {
-            sums[d] += weights[i] * part[d];
+            sums[d] += weights[i] * values[d];
         }
     }
-    for (int64_t d = 0; d < p->head_dim && lse != -INFINITY; d++) {
+    for (int64_t d = 0; d < p->head_dim && !p->sum && lse != -INFINITY; d++) {
         sums[d] /= total;
     }
     weft_cpu_store(p->o_dtype, j->data->o, weft_combine_index(p, &p->o_strides, row), p->head_dim, sums);
-    if (j->data->lse) {
-        j->data->lse[row] = (float)lse;
+    if (j->data->lse && !p->sum) {
+        j->data->lse[weft_combine_lse_index(p, row)] = (float)lse;
     }
 }
 

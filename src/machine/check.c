@@ -100,9 +100,29 @@ static finding find_latencies(const weft_machine *m) {
     return found;
 }
 
+/* What joins GPUs is told whole or not at all. */
+static finding find_links(const weft_machine *m) {
+    const double links = m->link_bandwidth + m->link_latency, network = m->network_bandwidth + m->network_latency;
+    finding found = {WEFT_KEY_LINK_GPUS, ""};
+    if (m->link_gpus > 1 && m->link_bandwidth <= 0) {
+        snprintf(found.text, sizeof found.text, "gpus %" PRId64 " of a node need the bandwidth of their links",
+                 m->link_gpus);
+    } else if (m->link_gpus == 0 && links + network > 0) {
+        found.at = m->link_bandwidth > 0      ? WEFT_KEY_LINK_BANDWIDTH
+                   : m->link_latency > 0      ? WEFT_KEY_LINK_LATENCY
+                   : m->network_bandwidth > 0 ? WEFT_KEY_NETWORK_BANDWIDTH
+                                              : WEFT_KEY_NETWORK_LATENCY;
+        snprintf(found.text, sizeof found.text, "links need gpus, the number of GPUs of a node");
+    } else if (m->network_latency > 0 && m->network_bandwidth <= 0) {
+        found.at = WEFT_KEY_NETWORK_LATENCY;
+        snprintf(found.text, sizeof found.text, "network_latency needs network_bandwidth");
+    }
+    return found;
+}
+
 weft_status weft_sheet_check(const weft_sheet *sheet, const char *label, weft_message *message) {
     const finding found[] = {find_domains(&sheet->machine), find_gpcs(&sheet->machine), find_sizes(&sheet->machine),
-                             find_latencies(&sheet->machine)};
+                             find_latencies(&sheet->machine), find_links(&sheet->machine)};
     for (size_t i = 0; i < sizeof found / sizeof found[0]; i++) {
         if (found[i].text[0]) {
             return weft_fail(message, WEFT_INVALID, "%s:%d: %s", label, sheet->line[found[i].at], found[i].text);

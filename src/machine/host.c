@@ -163,6 +163,10 @@ static void assume_rates(weft_sheet *sheet) {
     say(sheet, WEFT_KEY_MATRIX_BF16, "assumed: as fp32");
     say(sheet, WEFT_KEY_MATRIX_FP8, "not given");
     say(sheet, WEFT_KEY_EXP_RATE, "assumed: one per core and cycle");
+    say(sheet, WEFT_KEY_LAUNCH, "not given");
+    for (int key = WEFT_KEY_LINK_TOPOLOGY; key <= WEFT_KEY_NETWORK_LATENCY; key++) {
+        say(sheet, (weft_key_id)key, "not given");
+    }
 }
 
 void weft_sheet_host(weft_sheet *sheet) {

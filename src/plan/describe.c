@@ -21,16 +21,38 @@ static int tells_used(const weft_field *field) {
     return field->offset == offsetof(weft_attention, lengths.kv_starts);
 }
 
-static json_t *used_json(const weft_attention *p) {
+static json_t *counts_json(const int32_t *counts, int64_t count) {
     json_t *list = json_array();
-    for (int64_t i = 0; i < (p->sequences > 0 ? p->sequences : p->batch); i++) {
-        weft_json_append(&list, json_integer(p->lengths.kv_used[i]));
+    for (int64_t i = 0; i < count && list; i++) {
+        weft_json_append(&list, json_integer(counts[i]));
     }
     return list;
 }
 
-/* A field of the problem as JSON. Only attentions have starts. */
-static json_t *field_json(const weft_field *field, const weft_problem *problem) {
+/* The number that a field of that name is. */
+static int64_t integer_of(const weft_operation_info *info, const char *name, const weft_problem *problem) {
+    int64_t integer = 0;
+    for (size_t i = 0; i < info->field_count; i++) {
+        if (strcmp(info->fields[i].name, name) == 0) {
+            memcpy(&integer, (const char *)problem + info->fields[i].offset, sizeof integer);
+        }
+    }
+    return integer;
+}
+
+/* Starts as lengths: as many as the field that they follow says, or as an attention has sequences. */
+static json_t *starts_json(const weft_operation_info *info, const weft_field *field, const int32_t *starts,
+                           const weft_problem *problem) {
+    if (field->follows) {
+        return lengths_json(starts, integer_of(info, field->follows, problem));
+    }
+    const weft_attention *p = &problem->attention;
+    return starts ? lengths_json(starts, p->sequences)
+                  : counts_json(p->lengths.kv_used, p->sequences > 0 ? p->sequences : p->batch);
+}
+
+/* A field of the problem as JSON. */
+static json_t *field_json(const weft_operation_info *info, const weft_field *field, const weft_problem *problem) {
     const char *at = (const char *)problem + field->offset;
     const int32_t *starts;
     int64_t integer, pair[2];
@@ -55,7 +77,10 @@ static json_t *field_json(const weft_field *field, const weft_problem *problem) 
         return json_boolean(code & field->value);
     case WEFT_FIELD_STARTS:
         memcpy(&starts, at, sizeof starts);
-        return starts ? lengths_json(starts, problem->attention.sequences) : used_json(&problem->attention);
+        return starts_json(info, field, starts, problem);
+    case WEFT_FIELD_COUNTS:
+        memcpy(&starts, at, sizeof starts);
+        return counts_json(starts, integer_of(info, field->follows, problem));
     }
     return NULL;
 }
@@ -75,9 +100,11 @@ static double number_at(const weft_field *field, const weft_problem *problem) {
     const char *at = (const char *)problem + field->offset;
     int64_t integer;
     double real;
+    int32_t code;
     memcpy(&integer, at, sizeof integer);
     memcpy(&real, at, sizeof real);
-    return field->type == WEFT_FIELD_REAL ? real : (double)integer;
+    memcpy(&code, at, sizeof code);
+    return field->type == WEFT_FIELD_REAL ? real : field->type == WEFT_FIELD_CHOICE ? (double)code : (double)integer;
 }
 
 /* Whether a field is one of those that are told only where they are not as usual, and is as usual. */
@@ -90,10 +117,11 @@ static int is_usual(const weft_operation_info *info, const weft_field *field, co
     if (field->type == WEFT_FIELD_BIT) {
         return !(bits & field->value);
     }
-    if (field->type == WEFT_FIELD_STARTS) {
-        return !starts && !(tells_used(field) && problem->attention.lengths.kv_used);
+    if (field->type == WEFT_FIELD_STARTS || field->type == WEFT_FIELD_COUNTS) {
+        return !starts && (field->follows || !(tells_used(field) && problem->attention.lengths.kv_used));
     }
-    if (field->value != 1 || (field->type != WEFT_FIELD_INTEGER && field->type != WEFT_FIELD_REAL)) {
+    if (field->value != 1 ||
+        (field->type != WEFT_FIELD_INTEGER && field->type != WEFT_FIELD_REAL && field->type != WEFT_FIELD_CHOICE)) {
         return 0;
     }
     double usual = field->usual;
@@ -103,15 +131,18 @@ static int is_usual(const weft_operation_info *info, const weft_field *field, co
     return number_at(field, problem) == usual;
 }
 
-json_t *weft_plan_problem_json(const weft_plan *plan) {
-    const weft_operation_info *info = &plan->operation->info;
+json_t *weft_problem_json(const weft_operation_info *info, const weft_problem *problem) {
     json_t *object = json_pack("{s:s}", "kind", info->name);
     for (size_t i = 0; i < info->field_count; i++) {
-        if (!is_told(info, i) && !is_usual(info, &info->fields[i], &plan->problem)) {
-            weft_json_set(&object, info->fields[i].name, field_json(&info->fields[i], &plan->problem));
+        if (!is_told(info, i) && !is_usual(info, &info->fields[i], problem)) {
+            weft_json_set(&object, info->fields[i].name, field_json(info, &info->fields[i], problem));
         }
     }
     return object;
+}
+
+json_t *weft_plan_problem_json(const weft_plan *plan) {
+    return weft_problem_json(&plan->operation->info, &plan->problem);
 }
 
 json_t *weft_plan_schedule_json(const weft_plan *plan) {

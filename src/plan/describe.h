@@ -7,6 +7,7 @@
 #include "plan/plan.h"
 
 /* A new object (the caller's to release), or null when memory ran out. */
+json_t *weft_problem_json(const weft_operation_info *info, const weft_problem *problem);
 json_t *weft_plan_problem_json(const weft_plan *plan);
 json_t *weft_plan_schedule_json(const weft_plan *plan);
 json_t *weft_schedule_object(const weft_schedule *schedule); /* every choice made */

@@ -255,7 +255,7 @@ static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach,
 }
 
 weft_tiling weft_plan_tiling(const weft_plan *plan) {
-    return (weft_tiling){.problem = &plan->problem,
+    return (weft_tiling){.problem = plan->computed ? plan->computed : &plan->problem,
                          .schedule = &plan->schedule,
                          .heads_in_tile = plan->heads_in_tile,
                          .products = plan->products,

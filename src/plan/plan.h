@@ -76,6 +76,8 @@ struct weft_plan {
         weft_attention attention;
         weft_gemm gemm;
     };
+    const weft_problem
+        *computed;          /* what a kernel computes in the problem's place, whose tiles are cut; null: the problem */
     weft_schedule schedule; /* every choice made */
     int64_t products;       /* GEMM: of a walk; walks follow each other. 0: all of the batch */
     int64_t heads_in_tile;  /* attention: query heads that share K and V in one tile; its rows are (query, head); divides

@@ -102,3 +102,8 @@ weft_status weft_gemm_multiply(const weft_gemm *problem, const weft_gemm_data *d
 weft_status weft_combine_parts(const weft_combine *problem, const weft_combine_data *data, weft_message *message) {
     return create_and_run(problem, data, message);
 }
+
+weft_status weft_grouped_gemm_multiply(const weft_grouped_gemm *problem, const weft_grouped_gemm_data *data,
+                                       weft_message *message) {
+    return create_and_run(problem, data, message);
+}

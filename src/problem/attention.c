@@ -42,6 +42,15 @@ static weft_status resolve_qv(weft_attention *p, weft_message *message) {
     return weft_resolve_strides(&p->qv_strides, "qv", p->layout, p->batch, p->seq, p->heads, p->head_dim_v, message);
 }
 
+static weft_status resolve_o_dtype(weft_attention *p, weft_message *message) {
+    const char *name = p->o_dtype > 0 ? weft_dtype_name((weft_dtype)(p->o_dtype - 1)) : NULL;
+    p->o_dtype = p->o_dtype == 1 + (int32_t)p->dtype ? 0 : p->o_dtype;
+    return p->o_dtype == 0 || p->o_dtype == 1 + WEFT_FP32
+               ? WEFT_OK
+               : weft_fail(message, WEFT_INVALID, "o_dtype %d (%s) is neither dtype (%s) nor fp32", (int)p->o_dtype,
+                           name ? name : "not 1 + a weft_dtype", weft_dtype_name(p->dtype));
+}
+
 weft_status weft_attention_complete(weft_problem *problem, weft_message *message) {
     weft_attention *p = &problem->attention;
     weft_status status;
@@ -79,9 +88,10 @@ weft_status weft_attention_complete(weft_problem *problem, weft_message *message
     if (p->scale == 0.0) {
         p->scale = 1.0 / sqrt((double)weft_attention_score_dim(p));
     }
-    if ((status = weft_check_dtype("dtype", p->dtype, message)) || (status = weft_attention_resolve_lengths(p, message)) ||
-        (status = weft_attention_resolve_cache(p, message)) || (status = weft_attention_resolve_mask(p, message)) ||
-        (status = weft_attention_resolve_pairs(p, message)) || (status = weft_attention_resolve_scores(p, message)) ||
+    if ((status = weft_check_dtype("dtype", p->dtype, message)) || (status = resolve_o_dtype(p, message)) ||
+        (status = weft_attention_resolve_lengths(p, message)) || (status = weft_attention_resolve_cache(p, message)) ||
+        (status = weft_attention_resolve_mask(p, message)) || (status = weft_attention_resolve_pairs(p, message)) ||
+        (status = weft_attention_resolve_scores(p, message)) ||
         (status = resolve_strides(&p->q_strides, p, 'q', message)) ||
         (status = resolve_strides(&p->k_strides, p, 'k', message)) ||
         (status = resolve_strides(&p->v_strides, p, 'v', message)) ||
@@ -161,7 +171,7 @@ static size_t buffers(const weft_problem *problem, weft_buffer *list) {
         WEFT_BUFFER_OF(weft_attention_data, q, p->dtype, n.q, 16, 1, 0),
         WEFT_BUFFER_OF(weft_attention_data, k, p->dtype, n.k, 16, kv, 0),
         WEFT_BUFFER_OF(weft_attention_data, v, p->dtype, n.v, 16, kv, 0),
-        WEFT_BUFFER_OF(weft_attention_data, o, p->dtype, n.o, 16, 2, 0),
+        WEFT_BUFFER_OF(weft_attention_data, o, weft_attention_out_dtype(p), n.o, 16, 2, 0),
         WEFT_BUFFER_OF(weft_attention_data, lse, WEFT_FP32, n.lse, sizeof(float), 2, 1),
         WEFT_BUFFER_OF(weft_attention_data, max, WEFT_FP32, n.lse, sizeof(float), 2, 0),
     };
@@ -186,6 +196,11 @@ static int title(const weft_problem *problem, char *to, size_t size) {
 
 static size_t key(const weft_problem *problem, int64_t *numbers, char *to, size_t size) {
     return weft_attention_key("attention", &problem->attention, numbers, to, size);
+}
+
+/* The dtype of results as a field's choice: 0 is as the others. */
+static const char *o_dtype_choice(int32_t value) {
+    return value == 0 ? "dtype" : weft_dtype_choice(value - 1);
 }
 
 #define AT(field) offsetof(weft_attention, field)
@@ -217,6 +232,7 @@ const weft_field weft_attention_fields[WEFT_ATTENTION_FIELDS] = {
     {"dropout",  "probability that a weight counts as 0, below 1 (0)", WEFT_FIELD_REAL, AT(dropout), 1, NULL, 0, NULL},
     {"scale",    "softmax scale (1 / sqrt(head dim), with qv of both)", WEFT_FIELD_REAL, AT(scale), 0, NULL, 0, NULL},
     {"layout",   "bshd or bhsd (bshd)", WEFT_FIELD_CHOICE, AT(layout), 0, weft_layout_name, WEFT_BSHD, NULL},
+    {"o_dtype",  "of results: fp32, or dtype (dtype)", WEFT_FIELD_CHOICE, AT(o_dtype), 1, o_dtype_choice, 0, NULL},
     {"dtype",    "fp32, fp16, bf16 or, simulated, fp8 (fp32)", WEFT_FIELD_CHOICE, AT(dtype), 0, weft_dtype_choice, WEFT_FP32, NULL},
 };
 /* clang-format on */
@@ -234,6 +250,7 @@ const weft_operation_row weft_operation_attention = {
     .init = weft_attention_init,
     .resolve = weft_attention_complete,
     .keep = weft_attention_keep,
+    .kept_bytes = weft_attention_kept_bytes,
     .lengths = offsetof(weft_attention_data, lengths),
     .pairs = offsetof(weft_attention_data, pairs),
     .cache = offsetof(weft_attention_data, cache),

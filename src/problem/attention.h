@@ -6,7 +6,7 @@
 #include "problem/operation.h"
 #include "problem/tensor.h"
 
-enum { WEFT_ATTENTION_FIELDS = 27 };
+enum { WEFT_ATTENTION_FIELDS = 28 };
 extern const weft_field weft_attention_fields[WEFT_ATTENTION_FIELDS];
 
 /* attention.c: as in weft_operation_row. */
@@ -42,6 +42,7 @@ weft_status weft_attention_resolve_pairs(weft_attention *p, weft_message *messag
 enum { WEFT_PAIR_ARRAYS = 5 };
 void weft_attention_pair_elements(const weft_attention *p, size_t elements[WEFT_PAIR_ARRAYS]);
 weft_status weft_attention_keep(weft_problem *problem, void **memory, weft_message *message);
+size_t weft_attention_kept_bytes(const weft_problem *problem);
 double weft_attention_listed_share(const weft_attention *p);
 
 /* attention_cache.c: the cache, checked; and its new keys, once the strides of K and V are known. Its buffers. Whether K

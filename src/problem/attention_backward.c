@@ -33,15 +33,16 @@ static double flops(const weft_problem *problem) {
 static size_t buffers(const weft_problem *problem, weft_buffer *list) {
     const weft_attention *p = &problem->attention;
     const weft_attention_extents n = weft_attention_sizes(p);
+    const weft_dtype out = weft_attention_out_dtype(p);
     const weft_buffer all[] = {
         WEFT_BUFFER_OF(weft_attention_gradients, q, p->dtype, n.q, 16, 1, 0),
         WEFT_BUFFER_OF(weft_attention_gradients, k, p->dtype, n.k, 16, 1, 0),
         WEFT_BUFFER_OF(weft_attention_gradients, v, p->dtype, n.v, 16, 1, 0),
         WEFT_BUFFER_OF(weft_attention_gradients, grad_o, p->dtype, n.o, 16, 1, 0),
-        WEFT_BUFFER_OF(weft_attention_gradients, grad_q, p->dtype, n.q, 16, 2, 0),
-        WEFT_BUFFER_OF(weft_attention_gradients, grad_k, p->dtype, n.k, 16, 2, 0),
-        WEFT_BUFFER_OF(weft_attention_gradients, grad_v, p->dtype, n.v, 16, 2, 0),
-        WEFT_BUFFER_OF(weft_attention_gradients, o, p->dtype, n.o, 16, 1, 1),
+        WEFT_BUFFER_OF(weft_attention_gradients, grad_q, out, n.q, 16, 2, 0),
+        WEFT_BUFFER_OF(weft_attention_gradients, grad_k, out, n.k, 16, 2, 0),
+        WEFT_BUFFER_OF(weft_attention_gradients, grad_v, out, n.v, 16, 2, 0),
+        WEFT_BUFFER_OF(weft_attention_gradients, o, out, n.o, 16, 1, 1),
         WEFT_BUFFER_OF(weft_attention_gradients, lse, WEFT_FP32, n.lse, sizeof(float), 1, 1),
     };
     const weft_buffer sinks =
@@ -129,12 +130,13 @@ static int64_t sum_sectors(const weft_attention *p, int64_t queries, int64_t sec
 }
 
 static int64_t dq_sectors(const weft_attention *p, int64_t queries, int64_t sector) {
-    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype);
+    const int64_t bytes = (int64_t)weft_dtype_bytes(weft_attention_out_dtype(p));
     return weft_sectors(queries, p->head_dim * bytes, p->q_strides.seq * bytes, sector);
 }
 
-static int64_t key_sectors(const weft_attention *p, int64_t keys, int64_t sector) {
-    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype);
+/* K and V of some keys of one head, or their gradients, which are of the dtype of results. */
+static int64_t key_sectors(const weft_attention *p, weft_dtype dtype, int64_t keys, int64_t sector) {
+    const int64_t bytes = (int64_t)weft_dtype_bytes(dtype);
     return weft_sectors(keys, p->head_dim * bytes, p->k_strides.seq * bytes, sector) +
            weft_sectors(keys, p->head_dim_v * bytes, p->v_strides.seq * bytes, sector);
 }
@@ -171,7 +173,8 @@ static void pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector
         .passes = t->dq_pass ? 1 + group : 1};
     const double row = (double)weft_larger(p->head_dim, p->head_dim_v) * 4.0 / (double)sector + 1;
     to->largest = row * fmax(4.0 * (double)group * (double)s->tile_m, 4.0 * (double)s->tile_n);
-    const int64_t keys = key_sectors(p, weft_attention_keys(p), sector);
+    const int64_t keys = key_sectors(p, p->dtype, weft_attention_keys(p), sector);
+    const int64_t gradients = key_sectors(p, weft_attention_out_dtype(p), weft_attention_keys(p), sector);
     const int vary = weft_sequences_vary(&reach->sequences); /* otherwise all batches are alike */
     int64_t queries = 0;                                     /* of one head of all batches */
     for (int64_t i = 0; i < (vary ? p->batch : 1); i++) {
@@ -180,7 +183,8 @@ static void pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector
     }
     queries *= vary ? 1 : p->batch;
     to->distinct = (uint64_t)(p->heads * queries + p->batch * p->kv_heads * keys);
-    to->written = (uint64_t)(p->batch * (p->kv_heads * keys + (t->dq_pass ? p->heads * dq_sectors(p, p->seq, sector) : 0)));
+    to->written =
+        (uint64_t)(p->batch * (p->kv_heads * gradients + (t->dq_pass ? p->heads * dq_sectors(p, p->seq, sector) : 0)));
 }
 
 /* A pass for dQ of one head: a block of queries, and all keys. */
@@ -189,8 +193,8 @@ static void dq_reads(const weft_tiling *t, const weft_visit *visit, int64_t sect
     const weft_schedule *s = t->schedule;
     const int64_t left = p->seq - visit->tile.block * s->tile_n, queries = left < s->tile_n ? left : s->tile_n;
     to->stream[0].line += p->batch * lines_of(t);
-    to->stream[0].sectors = key_sectors(p, s->tile_m, sector);
-    to->stream[0].at_end = key_sectors(p, (p->kv_seq - 1) % s->tile_m + 1, sector);
+    to->stream[0].sectors = key_sectors(p, p->dtype, s->tile_m, sector);
+    to->stream[0].at_end = key_sectors(p, p->dtype, (p->kv_seq - 1) % s->tile_m + 1, sector);
     to->first_sectors = query_sectors(p, queries, sector);
     to->out_sectors = dq_sectors(p, queries, sector);
     to->exponentials = (double)s->tile_m * (double)s->tile_n;
@@ -220,10 +224,12 @@ static void reads(const weft_tiling *t, const weft_reach *reach, const weft_visi
         to->sums.sectors = group * sum_sectors(p, s->tile_m, sector);
         to->sums.at_end = group * sum_sectors(p, last, sector);
     }
-    to->first_sectors = key_sectors(p, left < s->tile_n ? left : s->tile_n, sector);
+    const int64_t keys = weft_smaller(left, s->tile_n);
+    to->first_sectors = key_sectors(p, p->dtype, keys, sector);
     /* The CTAs of a tile share out what it stores. */
     const int64_t split = weft_larger(s->split, 1), rank = visit->tile.head % split;
-    to->out_sectors = to->first_sectors * (rank + 1) / split - to->first_sectors * rank / split;
+    const int64_t gradients = key_sectors(p, weft_attention_out_dtype(p), keys, sector);
+    to->out_sectors = gradients * (rank + 1) / split - gradients * rank / split;
     to->exponentials = (double)group * (double)s->tile_m * (double)s->tile_n;
     to->flops = 2.0 * to->exponentials * (double)((t->dq_pass ? 2 : 3) * p->head_dim + 2 * p->head_dim_v);
 }
@@ -260,6 +266,7 @@ const weft_operation_row weft_operation_attention_backward = {
     .init = init,
     .resolve = complete,
     .keep = weft_attention_keep,
+    .kept_bytes = weft_attention_kept_bytes,
     .lengths = offsetof(weft_attention_gradients, lengths),
     .pairs = offsetof(weft_attention_gradients, pairs),
     .seed = offsetof(weft_attention_gradients, dropout_seed),

@@ -179,7 +179,8 @@ static size_t kept_bytes(const weft_attention *p, size_t i) {
     return read_array(&p->pairs, &arrays[i]) ? (elements[i] * arrays[i].element + 7) / 8 * 8 : 0;
 }
 
-size_t weft_attention_kept_bytes(const weft_attention *p) {
+size_t weft_attention_kept_bytes(const weft_problem *problem) {
+    const weft_attention *p = &problem->attention;
     size_t bytes = weft_attention_length_bytes(p);
     for (size_t i = 0; i < WEFT_PAIR_ARRAYS; i++) {
         bytes += kept_bytes(p, i);
@@ -189,7 +190,7 @@ size_t weft_attention_kept_bytes(const weft_attention *p) {
 
 weft_status weft_attention_keep(weft_problem *problem, void **memory, weft_message *message) {
     weft_attention *p = &problem->attention;
-    const size_t bytes = weft_attention_kept_bytes(p);
+    const size_t bytes = weft_attention_kept_bytes(problem);
     size_t elements[WEFT_PAIR_ARRAYS];
     *memory = NULL;
     if (bytes == 0) {

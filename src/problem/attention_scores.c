@@ -78,7 +78,7 @@ int32_t weft_attention_asks(const weft_attention *p) {
            (d != dv ? WEFT_HAS_OTHER_DIM : 0) | (p->block_rows > 0 ? WEFT_HAS_BLOCKS : 0) |
            (p->pairs.tree || (p->extras & WEFT_TREE) ? WEFT_HAS_TREE : 0) | (p->cache.page > 0 ? WEFT_HAS_PAGES : 0) |
            (p->cache.append > 0 ? WEFT_HAS_APPEND : 0) | (p->cache.rotary_dim > 0 ? WEFT_HAS_ROTARY : 0) |
-           (p->extras & WEFT_QV ? WEFT_HAS_QV : 0);
+           (p->extras & WEFT_QV ? WEFT_HAS_QV : 0) | (p->o_dtype ? WEFT_HAS_FP32_OUT : 0);
 }
 
 const char *weft_attention_lacks(const weft_attention *p, int32_t known) {
@@ -100,7 +100,8 @@ const char *weft_attention_lacks(const weft_attention *p, int32_t known) {
                                         "keys in pages",
                                         "appended keys",
                                         "rotated queries and keys",
-                                        "queries for the values (qv)"};
+                                        "queries for the values (qv)",
+                                        "results in fp32"};
     const int32_t lacks = weft_attention_asks(p) & ~known;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (lacks >> i & 1) {

@@ -218,13 +218,19 @@ static int64_t query_sectors(const weft_attention *p, int64_t queries, int64_t s
     return p->extras & WEFT_QV ? q + weft_sectors(queries, p->head_dim_v * bytes, p->qv_strides.seq * bytes, sector) : q;
 }
 
+/* Rows of O of one head. */
+static int64_t out_sectors(const weft_attention *p, int64_t queries, int64_t sector) {
+    const int64_t bytes = (int64_t)weft_dtype_bytes(weft_attention_out_dtype(p));
+    return weft_sectors(queries, p->head_dim_v * bytes, p->o_strides.seq * bytes, sector);
+}
+
 void weft_attention_pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector, weft_pieces *pieces) {
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
     const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes, row_v = p->head_dim_v * bytes;
     const int64_t queries = weft_attention_rows(p);
     const int64_t q = query_sectors(p, queries, sector), per_query = p->extras & WEFT_QV ? 2 : 1;
-    const int64_t o = weft_sectors(queries, row_v, p->o_strides.seq * bytes, sector);
+    const int64_t o = out_sectors(p, queries, sector);
     *pieces = (weft_pieces){.sections = 1,
                             .section = {{"K and V", "kv head", p->batch * p->kv_heads}},
                             .steps = weft_ceil_divide(weft_attention_columns(p), s->tile_n),
@@ -268,7 +274,6 @@ void weft_attention_reads(const weft_tiling *t, const weft_reach *reach, const w
                           weft_visit_reads *reads) {
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
-    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype);
     const int64_t columns = weft_attention_columns(p), steps = weft_ceil_divide(columns, s->tile_n);
     const int64_t last_keys = columns - (steps - 1) * s->tile_n;
     const int64_t group = p->heads / p->kv_heads / t->heads_in_tile;
@@ -291,7 +296,7 @@ void weft_attention_reads(const weft_tiling *t, const weft_reach *reach, const w
     const int64_t queries = rows.end - rows.begin;
     const int64_t heads = s->cluster_m * t->heads_in_tile;
     reads->first_sectors = heads * query_sectors(p, queries, sector);
-    reads->out_sectors = heads * weft_sectors(queries, p->head_dim_v * bytes, p->o_strides.seq * bytes, sector);
+    reads->out_sectors = heads * out_sectors(p, queries, sector);
     if (p->cache.append > 0) {
         const int64_t first = p->lengths.q_starts ? visit->cut.sequence : visit->tile.batch;
         const appended sum = appended_by(t, first, rows, sector);

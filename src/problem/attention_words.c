@@ -114,6 +114,9 @@ int weft_attention_line(const char *name, const weft_attention *p, char *text, s
     if (p->head_dim_v != p->head_dim) {
         snprintf(of_v, sizeof of_v, " (V %" PRId64 ")", p->head_dim_v);
     }
+    if (p->o_dtype) {
+        add(words, sizeof words, ", %s out", weft_dtype_name(weft_attention_out_dtype(p)));
+    }
     add_mask(p, words, sizeof words);
     add_lengths(p, words, sizeof words);
     add_cache(p, words, sizeof words);
@@ -185,7 +188,7 @@ static void add_features(const weft_attention *p, const int64_t *n, char *text, 
     if (p->cache.page > 0) {
         add(text, size, ", pages of %" PRId64, n[12]);
     }
-    for (int32_t bit = WEFT_HAS_SOFTCAP; bit <= WEFT_HAS_QV; bit *= bit == WEFT_HAS_DROPOUT ? 32 : 2) { /* no dims */
+    for (int32_t bit = WEFT_HAS_SOFTCAP; bit <= WEFT_HAS_FP32_OUT; bit *= bit == WEFT_HAS_DROPOUT ? 32 : 2) { /* no dims */
         const char *name = n[8] & ~WEFT_HAS_PAGES & bit ? weft_attention_lacks(p, ~bit) : NULL;
         if (name) {
             add(text, size, ", %s", name);

@@ -35,8 +35,16 @@ static weft_status resolve(weft_problem *problem, weft_message *message) {
     if (p->layout != WEFT_BSHD && p->layout != WEFT_BHSD) {
         return weft_fail(message, WEFT_INVALID, "layout %d is not WEFT_BSHD or WEFT_BHSD", (int)p->layout);
     }
-    int64_t rows;
-    if (!weft_multiply(p->batch * p->heads, p->seq, &rows) || rows > WEFT_MOST_ELEMENTS) {
+    if ((p->into != 0 && p->into != 1) || (p->sum != 0 && p->sum != 1)) {
+        return weft_fail(message, WEFT_INVALID, "into %d and sum %d are not each 0 or 1", (int)p->into, (int)p->sum);
+    }
+    if (p->sum ? p->lse_stride != 0 : p->lse_stride != 0 && p->lse_stride < p->seq) {
+        return weft_fail(message, WEFT_INVALID, "lse_stride %" PRId64 " is not 0 %s", p->lse_stride,
+                         p->sum ? "but a sum has no LSE" : "or at least seq");
+    }
+    p->lse_stride = p->sum || p->lse_stride ? p->lse_stride : p->seq;
+    const weft_tensor_axis lines = {p->batch * p->heads, p->lse_stride};
+    if (!weft_extent(&lines, 1, p->seq)) {
         return weft_fail(message, WEFT_INVALID, "lse spans more than 2^59 elements");
     }
     if ((status = weft_check_dtype("dtype", p->dtype, message)) ||
@@ -57,7 +65,7 @@ static weft_status resolve(weft_problem *problem, weft_message *message) {
 
 static double flops(const weft_problem *problem) {
     const weft_combine *p = &problem->combine;
-    return 2.0 * (double)p->parts * (double)weft_combine_rows(p) * (double)p->head_dim;
+    return (p->sum ? 1.0 : 2.0) * (double)(p->parts + p->into) * (double)weft_combine_rows(p) * (double)p->head_dim;
 }
 
 static size_t extent(const weft_combine *p, const weft_strides *s) {
@@ -79,20 +87,28 @@ static size_t buffers(const weft_problem *problem, weft_buffer *list) {
     const weft_buffer part =
         WEFT_BUFFER_OF(weft_combine_data, parts, p->dtype, extent(p, &p->part_strides), weft_dtype_bytes(p->dtype), 1, 0);
     const weft_buffer of_part = WEFT_BUFFER_OF(weft_combine_data, lses, WEFT_FP32, rows, sizeof(float), 1, 0);
+    const int access = p->into ? 3 : 2;
     const weft_buffer o =
-        WEFT_BUFFER_OF(weft_combine_data, o, p->o_dtype, extent(p, &p->o_strides), weft_dtype_bytes(p->o_dtype), 2, 0);
-    const weft_buffer lse = WEFT_BUFFER_OF(weft_combine_data, lse, WEFT_FP32, rows, sizeof(float), 2, 1);
-    for (size_t i = 0; i < parts; i++) {
-        list[i] = part;
-        list[i].name = part_names[i];
-        list[i].offset += i * sizeof(void *);
-        list[parts + i] = of_part;
-        list[parts + i].name = lse_names[i];
-        list[parts + i].offset += i * sizeof(void *);
+        WEFT_BUFFER_OF(weft_combine_data, o, p->o_dtype, extent(p, &p->o_strides), weft_dtype_bytes(p->o_dtype), access, 0);
+    const weft_tensor_axis lines = {p->batch * p->heads, p->lse_stride};
+    const weft_buffer lse = WEFT_BUFFER_OF(weft_combine_data, lse, WEFT_FP32, (size_t)weft_extent(&lines, 1, p->seq),
+                                           sizeof(float), access, !p->into);
+    size_t count = 0;
+    for (size_t i = 0; i < parts; i++, count++) {
+        list[count] = part;
+        list[count].name = part_names[i];
+        list[count].offset += i * sizeof(void *);
     }
-    list[2 * parts] = o;
-    list[2 * parts + 1] = lse;
-    return 2 * parts + 2;
+    for (size_t i = 0; i < parts && !p->sum; i++, count++) {
+        list[count] = of_part;
+        list[count].name = lse_names[i];
+        list[count].offset += i * sizeof(void *);
+    }
+    list[count++] = o;
+    if (!p->sum) {
+        list[count++] = lse;
+    }
+    return count;
 }
 
 static size_t sides(const weft_tiling *t, weft_schedule *s, weft_tile_side *list) {
@@ -133,6 +149,7 @@ static void pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector
                             .largest = (double)s->tile_n * (double)s->tile_m * ((double)row / (double)sector + 2),
                             .distinct = (uint64_t)(p->parts * weft_ceil_divide(rows * row, sector)),
                             .written = (uint64_t)weft_ceil_divide(rows * out, sector)};
+    pieces->distinct += p->into ? pieces->written : 0;
 }
 
 static void reads(const weft_tiling *t, const weft_reach *reach, const weft_visit *visit, int64_t sector,
@@ -150,8 +167,10 @@ static void reads(const weft_tiling *t, const weft_reach *reach, const weft_visi
     reads->stream[0].at_end = last * part;
     reads->stream[0].shared = 1;
     reads->out_sectors = weft_sectors(rows, p->head_dim * out, p->o_strides.seq * out, sector);
-    reads->flops = 2.0 * (double)s->tile_m * (double)s->tile_n * (double)p->head_dim;
-    reads->exponentials = (double)s->tile_m * (double)s->tile_n;
+    reads->reads_out = p->into;
+    reads->first_sectors = p->into ? reads->out_sectors : 0;
+    reads->flops = (p->sum ? 1.0 : 2.0) * (double)s->tile_m * (double)s->tile_n * (double)p->head_dim;
+    reads->exponentials = p->sum ? 0 : (double)s->tile_m * (double)s->tile_n;
 }
 
 static double step_bytes(const weft_tiling *t) {
@@ -164,16 +183,17 @@ static int text(const weft_problem *problem, char *to, size_t size) {
     const weft_combine *p = &problem->combine;
     return snprintf(to, size,
                     "combine    parts %" PRId64 ", batch %" PRId64 ", heads %" PRId64 ", seq %" PRId64 ", head_dim %" PRId64
-                    ", %s in, %s out\n",
+                    ", %s in, %s out%s%s\n",
                     p->parts, p->batch, p->heads, p->seq, p->head_dim, weft_dtype_name(p->dtype),
-                    weft_dtype_name(p->o_dtype));
+                    weft_dtype_name(p->o_dtype), p->into ? ", into a running result" : "", p->sum ? ", sum" : "");
 }
 
 static int title(const weft_problem *problem, char *to, size_t size) {
     const weft_combine *p = &problem->combine;
     char seq[24];
-    return snprintf(to, size, "Attention combined from %" PRId64 " parts, %" PRId64 " heads of %" PRId64 ", %s queries, %s",
-                    p->parts, p->heads, p->head_dim, weft_size_text(p->seq, seq, sizeof seq), weft_dtype_name(p->dtype));
+    return snprintf(to, size, "%s %" PRId64 " parts, %" PRId64 " heads of %" PRId64 ", %s queries, %s",
+                    p->sum ? "Sum of" : "Attention combined from", p->parts + p->into, p->heads, p->head_dim,
+                    weft_size_text(p->seq, seq, sizeof seq), weft_dtype_name(p->dtype));
 }
 
 static size_t key(const weft_problem *problem, int64_t *n, char *to, size_t size) {
@@ -183,9 +203,12 @@ static size_t key(const weft_problem *problem, int64_t *n, char *to, size_t size
     n[2] = p->parts;
     n[3] = p->head_dim;
     n[4] = weft_bucket(weft_combine_rows(p));
-    snprintf(to, size, "combine %s to %s, parts %" PRId64 ", head_dim %" PRId64 ", rows %" PRId64,
-             weft_dtype_name(p->dtype), weft_dtype_name(p->o_dtype), n[2], n[3], n[4]);
-    return 5;
+    n[5] = p->into;
+    n[6] = p->sum;
+    snprintf(to, size, "combine %s to %s, parts %" PRId64 ", head_dim %" PRId64 ", rows %" PRId64 "%s%s",
+             weft_dtype_name(p->dtype), weft_dtype_name(p->o_dtype), n[2], n[3], n[4], p->into ? ", into" : "",
+             p->sum ? ", sum" : "");
+    return 7;
 }
 
 #define AT(field) offsetof(weft_combine, field)
@@ -198,6 +221,8 @@ static const weft_field fields[] = {
     {"head_dim", "1 to 576 (64)", WEFT_FIELD_INTEGER, AT(head_dim), 0, NULL, 64, NULL},
     {"layout",   "bshd or bhsd (bshd)", WEFT_FIELD_CHOICE, AT(layout), 0, weft_layout_name, WEFT_BSHD, NULL},
     {"o_dtype",  "of O (as the parts)", WEFT_FIELD_CHOICE, AT(o_dtype), 0, weft_dtype_choice, WEFT_FP32, "dtype"},
+    {"into",     "O holds a part already, which is the first", WEFT_FIELD_BIT, AT(into), 1, NULL, 0, NULL},
+    {"sum",      "add parts up, without weights", WEFT_FIELD_BIT, AT(sum), 1, NULL, 0, NULL},
     {"dtype",    "fp32, fp16, bf16 or, simulated, fp8 (fp32)", WEFT_FIELD_CHOICE, AT(dtype), 0, weft_dtype_choice, WEFT_FP32, NULL},
 };
 /* clang-format on */

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "problem/gemm.h"
+#include "problem/problem.h"
 #include "problem/sectors.h"
 
 static int64_t smaller(int64_t a, int64_t b) {
@@ -54,10 +55,21 @@ void weft_gemm_pieces(const weft_tiling *t, const weft_reach *reach, int64_t sec
     const double line = fmax((double)s->tile_m, (double)s->tile_n), step = (double)s->tile_k;
     const double operand = fmax(line * (step * widest / size + 1), step * (line * widest / size + 1));
     pieces->largest = fmax(operand, ctas * line * (line * widest / size + 1));
-    pieces->written = (uint64_t)weft_ceil_divide(p->m * p->n * c_bytes, sector);
+    pieces->written = (uint64_t)weft_ceil_divide(p->m * weft_gemm_columns(p) * c_bytes, sector);
     pieces->distinct =
         (uint64_t)(weft_ceil_divide(p->m * p->k * bytes, sector) + weft_ceil_divide(p->k * p->n * bytes, sector));
     pieces->distinct += p->beta != 0 ? pieces->written : 0;
+    pieces->distinct += p->extras & WEFT_GEMM_RESIDUAL ? pieces->written : 0;
+}
+
+/* A step's products of elements: for those of fp32 that need not be exact, as many of bf16 as take as long. TF32 has half
+ * the rate of bf16 (vendor datasheets, from memory, unchecked). */
+static void count_products(const weft_gemm *p, const weft_schedule *s, weft_visit_reads *reads) {
+    static const int in_bf16[] = {[WEFT_PRECISION_FP32] = 1, [WEFT_PRECISION_BF16X3] = 3, [WEFT_PRECISION_TF32] = 2};
+    const int is_cheaper = p->dtype == WEFT_FP32 && p->precision != WEFT_PRECISION_FP32;
+    reads->dtype = is_cheaper ? WEFT_BF16 : p->dtype;
+    reads->flops =
+        2.0 * (double)s->tile_m * (double)s->tile_n * (double)s->tile_k * (is_cheaper ? in_bf16[p->precision] : 1);
 }
 
 /* A cluster asks once for each of its rows of A and columns of B (multicast). */
@@ -89,14 +101,15 @@ void weft_gemm_reads(const weft_tiling *t, const weft_reach *reach, const weft_v
         reads->stream[reads->streams++].shared = is_a ? s->cluster_n : s->cluster_m;
     }
     const int64_t rows = smaller(p->m - visit->tile.m * s->tile_m, s->tile_m * s->cluster_m);
-    const int64_t cols = smaller(p->n - visit->tile.n * s->tile_n, s->tile_n * s->cluster_n);
+    const int64_t cols = smaller(p->n - visit->tile.n * s->tile_n, s->tile_n * s->cluster_n) / (p->gated ? 2 : 1);
     reads->out_sectors = p->c_major == WEFT_ROW_MAJOR ? weft_sectors(rows, cols * c_bytes, p->ldc * c_bytes, sector)
                                                       : weft_sectors(cols, rows * c_bytes, p->ldc * c_bytes, sector);
+    /* A residual is as large as C. Where both are read, the tile's own lines stand for both. */
+    const int residual = (p->extras & WEFT_GEMM_RESIDUAL) != 0;
     reads->reads_out = p->beta != 0;
-    reads->first_sectors = reads->reads_out ? reads->out_sectors : 0;
-    reads->dtype = p->dtype;
+    reads->first_sectors = (reads->reads_out + residual) * reads->out_sectors;
     reads->exponentials = 0;
-    reads->flops = 2.0 * (double)s->tile_m * (double)s->tile_n * (double)s->tile_k;
+    count_products(p, s, reads);
 }
 
 /* Two slices each of A and B. */

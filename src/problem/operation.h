@@ -16,6 +16,7 @@ typedef union weft_problem {
     weft_attention attention; /* forward and backward */
     weft_gemm gemm;
     weft_combine combine;
+    weft_grouped_gemm grouped;
     int64_t room[64]; /* for descriptors that operations of other files have */
 } weft_problem;
 
@@ -29,6 +30,7 @@ typedef union weft_data {
     weft_attention_gradients gradients;
     weft_gemm_data gemm;
     weft_combine_data combine;
+    weft_grouped_gemm_data grouped;
     void *room[32];
 } weft_data;
 
@@ -58,7 +60,7 @@ typedef struct weft_tile_side {
     int64_t of;                   /* above 0: the side divides this side of a mask's blocks */
 } weft_tile_side;
 
-enum { WEFT_TILE_SIDES = 3, WEFT_BUFFERS = 36, WEFT_SECTIONS = 2, WEFT_STREAMS = 32, WEFT_KEY_NUMBERS = 13 };
+enum { WEFT_TILE_SIDES = 3, WEFT_BUFFERS = 36, WEFT_SECTIONS = 2, WEFT_STREAMS = 32, WEFT_KEY_NUMBERS = 14 };
 
 /* The pieces that the tiles of a tiling read and write, for the simulator and its pictures. Tensors that are read step by
  * step are sections: each has lines (heads, or tiles along one axis) of `steps` pieces. */
@@ -120,6 +122,9 @@ typedef struct weft_operation_row {
     /* Copies what a resolved descriptor points to, so that it outlives the caller's; *memory is to be freed. Null: it
      * points to nothing. */
     weft_status (*keep)(weft_problem *problem, void **memory, weft_message *message);
+
+    /* Bytes of that, which device memory gets a copy of. Null with keep. */
+    size_t (*kept_bytes)(const weft_problem *problem);
 
     /* Where the data's struct has a weft_lengths; 0: it has none, and the problem is no attention. */
     size_t lengths;

@@ -1,7 +1,7 @@
 /* Resolved problems, whose every default is filled in: strides and leading dimensions are never all zero, scale is set, and
  * mask is WEFT_MASK_NONE, WEFT_MASK_CAUSAL or WEFT_MASK_WINDOW with the offset that applies; a window that hides nothing on
  * a side is one of the other two, unless lengths vary or positions count beside the mask, as for slopes. Only where lengths
- * vary may it be a bottom-right one. Kernels see only these. */
+ * vary may it be a bottom-right one. An o_dtype that is the problem's is 0. Kernels see only these. */
 #ifndef WEFT_PROBLEM_PROBLEM_H
 #define WEFT_PROBLEM_PROBLEM_H
 
@@ -10,11 +10,12 @@
 
 /* Elements that buffers of a resolved problem must hold, strides included. */
 typedef struct weft_attention_extents {
-    size_t q, k, v, o, qv; /* elements of dtype; of qv 0 where there is none */
+    size_t q, k, v, o, qv; /* elements; of qv 0 where there is none */
     size_t lse;            /* floats: batch * heads * seq */
 } weft_attention_extents;
 typedef struct weft_gemm_extents {
-    size_t a, b, c; /* elements of dtype, dtype and c_dtype */
+    size_t a, b, c;  /* elements of dtype, dtype and c_dtype */
+    size_t residual; /* of c_dtype; 0 where there is none */
 } weft_gemm_extents;
 weft_attention_extents weft_attention_sizes(const weft_attention *resolved);
 weft_gemm_extents weft_gemm_sizes(const weft_gemm *resolved);
@@ -53,6 +54,11 @@ static inline int64_t weft_attention_keys(const weft_attention *p) {
     return starts ? starts[p->sequences] : p->kv_seq;
 }
 
+/* The dtype of results: of O, and backward of dQ, dK and dV. */
+static inline weft_dtype weft_attention_out_dtype(const weft_attention *p) {
+    return p->o_dtype ? (weft_dtype)(p->o_dtype - 1) : p->dtype;
+}
+
 /* Queries of a sequence, at most; 0: not known. */
 int64_t weft_attention_most_queries(const weft_attention *p);
 
@@ -82,16 +88,17 @@ enum {
     WEFT_HAS_BIAS = 128,
     WEFT_HAS_DROPOUT = 256,
     WEFT_HAS_MAX = 512,
-    WEFT_HAS_ODD_DIM = 1024,   /* a head dim that is no multiple of 8 */
-    WEFT_HAS_LARGE_DIM = 2048, /* a head dim above 256 */
-    WEFT_HAS_OTHER_DIM = 4096, /* V of another head dim than K */
-    WEFT_HAS_BLOCKS = 8192,    /* a block mask */
-    WEFT_HAS_TREE = 16384,     /* a tree mask */
-    WEFT_HAS_UNCACHED = 32767, /* all of these: what there is to K and V that are no cache */
-    WEFT_HAS_PAGES = 32768,    /* keys in pages */
-    WEFT_HAS_APPEND = 65536,   /* new keys */
-    WEFT_HAS_ROTARY = 131072,  /* queries and new keys are rotated */
-    WEFT_HAS_QV = 262144,      /* queries for the values */
+    WEFT_HAS_ODD_DIM = 1024,    /* a head dim that is no multiple of 8 */
+    WEFT_HAS_LARGE_DIM = 2048,  /* a head dim above 256 */
+    WEFT_HAS_OTHER_DIM = 4096,  /* V of another head dim than K */
+    WEFT_HAS_BLOCKS = 8192,     /* a block mask */
+    WEFT_HAS_TREE = 16384,      /* a tree mask */
+    WEFT_HAS_UNCACHED = 32767,  /* all of these: what there is to K and V that are no cache */
+    WEFT_HAS_PAGES = 32768,     /* keys in pages */
+    WEFT_HAS_APPEND = 65536,    /* new keys */
+    WEFT_HAS_ROTARY = 131072,   /* queries and new keys are rotated */
+    WEFT_HAS_QV = 262144,       /* queries for the values */
+    WEFT_HAS_FP32_OUT = 524288, /* results in fp32 of inputs in another dtype */
     WEFT_HAS_CACHE = WEFT_HAS_PAGES | WEFT_HAS_APPEND | WEFT_HAS_ROTARY
 };
 int32_t weft_attention_asks(const weft_attention *p);
@@ -145,9 +152,7 @@ weft_blocks weft_attention_blocks(const weft_attention *p);
 int weft_attention_shows(const weft_attention *p, const weft_blocks *blocks, int64_t batch, int64_t head, int64_t row,
                          int64_t key);
 
-/* Bytes of the memory in which a plan keeps the lengths and pairs of its problem, 0 where it has none; and these in such
- * memory at `from` when it has been copied to `to`. */
-size_t weft_attention_kept_bytes(const weft_attention *p);
+/* Lengths and pairs in memory at `from`, which a plan keeps, when it has been copied to `to`. */
 weft_sequences weft_sequences_move(weft_sequences all, const void *from, uintptr_t to);
 weft_pairs weft_pairs_move(weft_pairs pairs, const void *from, uintptr_t to);
 
@@ -172,12 +177,17 @@ static inline size_t weft_matrix_index(weft_major major, int64_t ld, int64_t row
     return (size_t)(major == WEFT_ROW_MAJOR ? row * ld + col : col * ld + row);
 }
 
-/* The matrices of one product of a batch. */
-static inline weft_gemm_data weft_gemm_product(const weft_gemm *p, const weft_gemm_data *all, int64_t product) {
-    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), c_bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
-    return (weft_gemm_data){sizeof(weft_gemm_data), WEFT_GEMM, (const char *)all->a + product * p->a_stride * bytes,
-                            (const char *)all->b + product * p->b_stride * bytes,
-                            (char *)all->c + product * p->c_stride * c_bytes};
+/* Columns of C, and of B from the gate to the value: half of B's where they are gated. */
+static inline int64_t weft_gemm_columns(const weft_gemm *p) {
+    return p->gated ? p->n / 2 : p->n;
 }
+
+/* Whether a product is more than C = alpha A B + beta C. */
+static inline int weft_gemm_is_fused(const weft_gemm *p) {
+    return p->extras != 0 || p->activation != WEFT_IDENTITY || p->gated;
+}
+
+/* The data of one product of a batch. */
+weft_gemm_data weft_gemm_product(const weft_gemm *p, const weft_gemm_data *all, int64_t product);
 
 #endif

@@ -145,7 +145,11 @@ void weft_ref_attention_key_gradients(const weft_attention *p, const weft_attent
         const size_t k = weft_row_index(&p->k_strides, batch, key, kv_head);
         const double score = weft_ref_cap(p, p->scale * weft_ref_dot(p->dtype, data->q, q, data->k, k, p->head_dim)) +
                              weft_ref_bias(p, data->alibi, data->bias, batch, head, row, key);
-        const double weight = exp(score - lse), delta = weft_ref_dot(p->dtype, data->grad_o, o, data->o, o, p->head_dim_v);
+        double out[WEFT_MAX_HEAD_DIM];
+        for (size_t d = 0; d < (size_t)p->head_dim_v; d++) {
+            out[d] = weft_ref_load(weft_attention_out_dtype(p), data->o, o + d);
+        }
+        const double weight = exp(score - lse), delta = delta_of(p, data, o, out);
         const pair of = pair_of(p, data, batch, head, row, key, weight, delta);
         add_scaled(p, grad_v, 0, of.kept * weight, data->grad_o, o, p->head_dim_v);
         add_scaled(p, grad_k, 0, of.grad_score, data->q, q, p->head_dim);
@@ -161,7 +165,7 @@ static void store_tensor(const weft_attention *p, const weft_strides *strides, i
             for (int64_t head = 0; head < heads; head++) {
                 const size_t row = weft_row_index(strides, batch, position, head);
                 for (size_t d = 0; d < (size_t)dims; d++) {
-                    weft_ref_store(p->dtype, to, row + d, from[row + d]);
+                    weft_ref_store(weft_attention_out_dtype(p), to, row + d, from[row + d]);
                 }
             }
         }

@@ -83,7 +83,7 @@ weft_status weft_ref_attention(const weft_attention *p, const weft_attention_dat
             const weft_ref_row result = weft_ref_attention_row(p, data, batch, head, row, weights, out);
             const size_t o = weft_row_index(&p->o_strides, batch, row, head);
             for (int64_t d = 0; d < p->head_dim_v; d++) {
-                weft_ref_store(p->dtype, data->o, o + (size_t)d, out[d]);
+                weft_ref_store(weft_attention_out_dtype(p), data->o, o + (size_t)d, out[d]);
             }
             if (data->lse) {
                 data->lse[line * p->seq + row] = (float)result.lse;

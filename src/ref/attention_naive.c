@@ -1,4 +1,4 @@
-/* Attention as a plain kernel would do it: fp32 sums, and everything that would be stored is rounded to the dtype. */
+/* Attention as a plain kernel would do it: fp32 sums, and everything that would be stored is rounded to its dtype. */
 #include "ref/cache.h"
 #include "ref/ref.h"
 #include "ref/scores.h"
@@ -66,6 +66,6 @@ void weft_ref_attention_row_naive(const weft_attention *p, const weft_attention_
         }
     }
     for (int64_t d = 0; d < p->head_dim_v; d++) {
-        out[d] = weft_ref_round(p->dtype, total[d]);
+        out[d] = weft_ref_round(weft_attention_out_dtype(p), total[d]);
     }
 }

@@ -87,7 +87,7 @@ static void store_row(const attention_tile *t, weft_tile tile, int64_t row, int6
     const size_t o = weft_row_index(&p->o_strides, tile.batch, row, tile.head);
     for (int64_t d = 0; d < p->head_dim_v; d++) {
         const double value = sum == 0 ? 0 : t->out[slot * p->head_dim_v + d] * scale / sum;
-        weft_ref_store(p->dtype, t->data->o, o + (size_t)d, value);
+        weft_ref_store(weft_attention_out_dtype(p), t->data->o, o + (size_t)d, value);
     }
     if (t->data->lse) {
         t->data->lse[at] = (float)(sum == 0 ? -INFINITY : (shift + log2(sum)) * ln_2);

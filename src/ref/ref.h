@@ -4,6 +4,7 @@
 #ifndef WEFT_REF_REF_H
 #define WEFT_REF_REF_H
 
+#include "order/groups.h"
 #include "plan/plan.h"
 
 /* One element. Stores round to nearest, ties to even; overflow goes to infinity; NaN stays NaN. */
@@ -28,7 +29,8 @@ weft_ref_row weft_ref_attention_row(const weft_attention *p, const weft_attentio
 double weft_ref_kept(const weft_attention *p, uint64_t seed, int64_t line, int64_t row, int64_t key);
 
 /* The same as a plain kernel would do it in the problem's dtype: fp32 sums, probabilities rounded to the dtype before they
- * meet V, the result rounded to the dtype. Its distance from weft_ref_attention_row is the yardstick for error bounds. */
+ * meet V, the result rounded to the dtype of results. Its distance from weft_ref_attention_row is the yardstick for error
+ * bounds. */
 void weft_ref_attention_row_naive(const weft_attention *p, const weft_attention_data *data, int64_t batch, int64_t head,
                                   int64_t row, float *weights, double *out);
 
@@ -45,10 +47,18 @@ void weft_ref_attention_query_gradient(const weft_attention *p, const weft_atten
 void weft_ref_attention_key_gradients(const weft_attention *p, const weft_attention_gradients *data, int64_t batch,
                                       int64_t kv_head, int64_t key, double *grad_k, double *grad_v);
 
-/* One element of C, not rounded (alpha and beta applied; `c` is the old C), and the same with fp32 sums, rounded. */
+/* One element of C, not rounded (the epilogue applied but for the caller's function; `c` is the old C), and the same with
+ * fp32 sums of products of the problem's precision, rounded. weft_ref_gemm is for one product. */
 double weft_ref_gemm_element(const weft_gemm *p, const weft_gemm_data *data, int64_t row, int64_t col);
 double weft_ref_gemm_element_naive(const weft_gemm *p, const weft_gemm_data *data, int64_t row, int64_t col);
 weft_status weft_ref_gemm(const weft_gemm *p, const weft_gemm_data *data, weft_message *message);
+
+/* The product of some rows of a group, and its matrices; which group has a row of C, counted over all groups where they are
+ * masked, 0: none has; and all groups, by the problem's bounds or the data's. */
+weft_gemm weft_ref_grouped_product(const weft_grouped_gemm *p, const weft_grouped_gemm_data *data,
+                                   const weft_group_rows *rows, weft_gemm_data *matrices);
+int weft_ref_grouped_row(const weft_grouped_gemm *p, const int32_t *bounds, int64_t row, weft_group_rows *found);
+weft_status weft_ref_grouped_gemm(const weft_grouped_gemm *p, const weft_grouped_gemm_data *data, weft_message *message);
 
 /* One row of a combination, of (batch, heads, seq): out (head_dim), not rounded. Returns its LSE. */
 double weft_ref_combine_row(const weft_combine *p, const weft_combine_data *data, int64_t row, double *out);

@@ -50,16 +50,20 @@ static weft_status read_seed(const xla_call_frame *frame, const weft_operation_r
 }
 
 /* Addresses in whichever process compiled the call would be read. */
-static weft_status check_lengths(const weft_operation_row *row, const weft_problem *problem, weft_message *message) {
+static weft_status check_pointers(const weft_operation_row *row, const weft_problem *problem, weft_message *message) {
     const weft_lengths none = {0};
     const weft_pairs no_pairs = {0};
-    if (is_attention(row) && memcmp(&problem->attention.pairs, &no_pairs, sizeof no_pairs) != 0) {
-        return weft_fail(message, WEFT_INVALID, "masks are arguments of a call: the problem's own must be null");
+    const char *what = NULL;
+    if (is_attention(row)) {
+        const weft_attention *p = &problem->attention;
+        what = memcmp(&p->pairs, &no_pairs, sizeof no_pairs) != 0                    ? "masks"
+               : memcmp(&p->lengths, &none, sizeof none) != 0 || p->cache.new_starts ? "lengths"
+                                                                                     : NULL;
+    } else if (row->kept_bytes && row->kept_bytes(problem) > 0) {
+        what = "bounds";
     }
-    return is_attention(row) &&
-                   (memcmp(&problem->attention.lengths, &none, sizeof none) != 0 || problem->attention.cache.new_starts)
-               ? weft_fail(message, WEFT_INVALID, "lengths are arguments of a call: the problem's own must be null")
-               : WEFT_OK;
+    return what ? weft_fail(message, WEFT_INVALID, "%s are arguments of a call: the problem's own must be null", what)
+                : WEFT_OK;
 }
 
 static weft_status run(const xla_call_frame *frame, const weft_operation_row *row, weft_xla_key *key, void *stream,
@@ -69,7 +73,7 @@ static weft_status run(const xla_call_frame *frame, const weft_operation_row *ro
     weft_data data;
     const weft_operation_row *given;
     const weft_plan *plan;
-    if (status || (status = check_lengths(row, &key->problem, message)) ||
+    if (status || (status = check_pointers(row, &key->problem, message)) ||
         (status = weft_problem_resolve(&resolved, &given, &key->problem, message))) {
         return status;
     }
@@ -128,4 +132,12 @@ void *weft_xla_gemm_cpu(void *call_frame) {
 
 void *weft_xla_gemm_cuda(void *call_frame) {
     return handle(call_frame, WEFT_GEMM, WEFT_DEVICE_CUDA);
+}
+
+void *weft_xla_grouped_gemm_cpu(void *call_frame) {
+    return handle(call_frame, WEFT_GROUPED_GEMM, WEFT_DEVICE_CPU);
+}
+
+void *weft_xla_grouped_gemm_cuda(void *call_frame) {
+    return handle(call_frame, WEFT_GROUPED_GEMM, WEFT_DEVICE_CUDA);
 }

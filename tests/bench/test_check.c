@@ -135,8 +135,46 @@ static void products(void **state) {
     free(c);
 }
 
+/* Sums of columns are checked, and a caller's function has no reference. */
+static void epilogues(void **state) {
+    (void)state;
+    enum { M = 6, N = 8, K = 4 };
+    weft_gemm p = WEFT_GEMM_INIT;
+    weft_gemm_data d = WEFT_GEMM_DATA_INIT;
+    weft_check found = WEFT_CHECK_INIT;
+    weft_message message = {""};
+    uint64_t random = 6;
+    float *a = numbers(&random, M * K), *b = numbers(&random, K * N), *bias = numbers(&random, N), c[M * N / 2],
+          sums[N / 2];
+    p.m = M;
+    p.n = N;
+    p.k = K;
+    p.extras = WEFT_GEMM_BIAS | WEFT_GEMM_COLUMN_SUMS;
+    p.activation = WEFT_SILU;
+    p.gated = 1;
+    d.a = a;
+    d.b = b;
+    d.c = c;
+    d.bias = bias;
+    d.column_sums = sums;
+    assert_int_equal(weft_gemm_multiply(&p, &d, NULL), WEFT_OK);
+    assert_int_equal(weft_check_result(&p, &d, NULL, &found, NULL), WEFT_OK);
+    assert_true(found.passed);
+    assert_int_equal(found.checked, M * N / 2);
+    sums[2] += 0.1f;
+    assert_int_equal(weft_check_result(&p, &d, NULL, &found, NULL), WEFT_OK);
+    assert_false(found.passed);
+    p.extras |= WEFT_GEMM_FUNCTION;
+    assert_int_equal(weft_check_result(&p, &d, NULL, &found, &message), WEFT_UNSUPPORTED);
+    assert_string_equal(message.text, "there is no reference to hold a caller's function to");
+    free(a);
+    free(b);
+    free(bias);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_where_heads_share_keys),
-                                       cmocka_unit_test(attention_with_and_without_lse), cmocka_unit_test(products)};
+                                       cmocka_unit_test(attention_with_and_without_lse), cmocka_unit_test(products),
+                                       cmocka_unit_test(epilogues)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

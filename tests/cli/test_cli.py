@@ -118,6 +118,26 @@ class Run(Command):
             self.assertTrue(result["check"]["passed"])
             self.assertEqual(result["check"]["checked"], 3500)
 
+    def test_results_in_fp32(self):
+        sizes = ["attention", "--heads", "2", "--seq", "65", "--dtype", "bf16", "--o-dtype"]
+        for backward in [[], ["--backward"]]:
+            result = self.json("run", *sizes, "fp32", *backward, "--device", "cpu")
+            self.assertTrue(result["check"]["passed"])
+            self.assertEqual(result["problem"]["o_dtype"], "fp32")
+        self.assertNotIn("o_dtype", self.json("run", *sizes, "bf16", "--device", "cpu")["problem"])
+        self.refused("o_dtype 2 (fp16) is neither dtype (bf16) nor fp32", "run", *sizes, "fp16")
+        self.refused("--o-dtype bf15 is not known: did you mean bf16?", "run", *sizes, "bf15")
+
+    def test_combine(self):
+        sizes = ["combine", "--heads", "2", "--seq", "50", "--parts", "3", "--dtype", "bf16", "--o-dtype", "fp32"]
+        for flags in [[], ["into"], ["sum"], ["into", "sum"]]:
+            result = self.json("run", *sizes, *("--" + flag for flag in flags))
+            self.assertTrue(result["check"]["passed"])
+            self.assertEqual(result["check"]["checked"], 100)
+            self.assertEqual([flag for flag in ("into", "sum") if result["problem"].get(flag)], flags)
+        self.assertIn(", into a running result", self.ok("simulate", *sizes, "--into", "--machine", "h200"))
+        self.refused("--into does not apply here: --help lists what does", "run", "attention", "--into")
+
     def test_backward(self):
         backward = ["attention", "--backward", "--heads", "4", "--kv-heads", "2", "--seq", "70", "--head-dim", "16", "--causal"]
         result = self.json("run", *backward, "--dtype", "bf16", "--repeat", "3")
@@ -125,6 +145,7 @@ class Run(Command):
         self.assertTrue(result["check"]["passed"])
         self.assertEqual(result["check"]["checked"], 4 * 70 + 2 * 2 * 70)
         self.assertEqual(self.json("run", "attention-backward", *backward[2:])["problem"]["kind"], "attention-backward")
+        self.assertEqual(self.json("run", *backward, "--dtype", "bf16", "--repeat", "3", "--deterministic")["schedule"], result["schedule"])
         self.assertIn("attention backward", self.ok("simulate", *backward, "--machine", "h200"))
         rows = self.json("compare", *backward, "--device", "cpu", "--repeat", "1", "--dispatch", "static")["schedules"]
         self.assertTrue(all(row["measured"]["seconds"] > 0 for row in rows))
@@ -222,7 +243,7 @@ class Simulate(Command):
         self.refused("drift 2 is not at most 1", "simulate", "gemm", "--drift", "2")
         self.refused("stages 99 is not at most 16", "simulate", "gemm", "--stages", "99")
         self.refused("cluster 3x1 does not divide the grid of 8x8 tiles", "simulate", "gemm", "--machine", "h100", "--cluster", "3x1")
-        self.refused("study gb10 is not known: sawtooth, cutile, tile-scheduling, spark-gemm, numa, h200, energy and all are", "reproduce", "gb10")
+        self.refused("study gb10 is not known: sawtooth, cutile, tile-scheduling, spark-gemm, numa, h200, context-parallel, energy and all are", "reproduce", "gb10")
         self.refused("--seeds 1001 is more than 1000", "reproduce", "cutile", "--seeds", "1001")
         self.refused("--seeds 0 is not at least 1", "reproduce", "cutile", "--seeds", "0")
         self.refused("--output is for studies on a GPU: --device cuda", "reproduce", "cutile", "-o", "x.csv")
@@ -357,8 +378,8 @@ class Mistakes(Command):
         for expected, *arguments in [
             ("unknown verb frobnicate: 'weft --help' lists them", "frobnicate"),
             ("unknown verb order5: did you mean orders?", "order5"),
-            ("run needs attention|gemm|combine: 'weft run --help' shows how", "run"),
-            ("'run softmax' is not known: 'weft run attention', 'weft run gemm' and 'weft run combine' are", "run", "softmax"),
+            ("run needs attention|gemm|combine|grouped-gemm: 'weft run --help' shows how", "run"),
+            ("'run softmax' is not known: 'weft run attention', 'weft run gemm', 'weft run combine' and 'weft run grouped-gemm' are", "run", "softmax"),
             ("kv_heads 3 does not divide heads 8", "run", "attention", "--heads", "8", "--kv-heads", "3"),
             ("seq 0 is not between 1 and 2147483647", "run", "attention", "--seq", "0"),
             ("seq -1 is not between 1 and 2147483647", "run", "attention", "--seq", "-1"),

@@ -170,9 +170,9 @@ static void table_is_sound(void **state) {
 static void fields_have_options(void **state) {
     (void)state;
     static const option_type types[] = {
-        [WEFT_FIELD_INTEGER] = OPTION_INTEGER, [WEFT_FIELD_REAL] = OPTION_REAL, [WEFT_FIELD_CHOICE] = OPTION_CHOICE,
-        [WEFT_FIELD_FLAG] = OPTION_FLAG,       [WEFT_FIELD_PAIR] = OPTION_PAIR, [WEFT_FIELD_BIT] = OPTION_FLAG,
-        [WEFT_FIELD_STARTS] = OPTION_LENGTHS};
+        [WEFT_FIELD_INTEGER] = OPTION_INTEGER, [WEFT_FIELD_REAL] = OPTION_REAL,     [WEFT_FIELD_CHOICE] = OPTION_CHOICE,
+        [WEFT_FIELD_FLAG] = OPTION_FLAG,       [WEFT_FIELD_PAIR] = OPTION_PAIR,     [WEFT_FIELD_BIT] = OPTION_FLAG,
+        [WEFT_FIELD_STARTS] = OPTION_LENGTHS,  [WEFT_FIELD_COUNTS] = OPTION_LENGTHS};
     for (int32_t i = 1; weft_operation_describe(i); i++) {
         const weft_operation_info *info = weft_operation_describe(i);
         for (size_t k = 0; k < info->field_count; k++) {

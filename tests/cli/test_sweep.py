@@ -128,7 +128,7 @@ class Sweep(Command):
             ("order hilbert: order hilbert is not for attention", *attention, "--order", "head-first,hilbert"),
             ("the plot has more than 24 lines, which nobody could tell apart: vary less",
              "simulate", *GEMM, "--m", "256,512", "--seed", "1:25:1", "--svg"),
-            ("'simulate x' is not known: 'weft simulate attention', 'weft simulate gemm' and 'weft simulate combine' are", "simulate", "x", "--seq", "1,2"),
+            ("'simulate x' is not known: 'weft simulate attention', 'weft simulate gemm', 'weft simulate combine' and 'weft simulate grouped-gemm' are", "simulate", "x", "--seq", "1,2"),
             ("a parameter sweep is of attention or gemm: a trace takes one value of each option", "simulate", "trace", "x", "--machine", "h100,h200"),
             ("--trace-out is for one point", *gemm, "--trace-out", "x.csv"),
             ("more: nothing more is expected here", "simulate", "gemm", "more", "--m", "1K,2K"),

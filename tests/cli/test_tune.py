@@ -151,7 +151,7 @@ class Kept(Tune):
     def test_refusals(self):
         for expected, *arguments in [
             ("tune needs attention or gemm, --file, --list, --export, --import or --forget", "tune"),
-            ("'tune softmax' is not known: 'weft tune attention', 'weft tune gemm' and 'weft tune combine' are", "tune", "softmax"),
+            ("'tune softmax' is not known: 'weft tune attention', 'weft tune gemm', 'weft tune combine' and 'weft tune grouped-gemm' are", "tune", "softmax"),
             ("--file, --list, --export, --import and --forget exclude each other", "tune", "--list", "--export"),
             ("--output is for --export", "tune", "--list", "-o", "x"),
             ("kv_heads 3 does not divide heads 8", "tune", "attention", "--heads", "8", "--kv-heads", "3"),

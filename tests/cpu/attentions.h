@@ -77,6 +77,7 @@ static inline double rounding_of(weft_dtype dtype) {
  * results, the plain kernel's may all be lucky. */
 static inline void compare(const tensors *t) {
     const weft_attention *p = &t->p;
+    const weft_dtype out = weft_attention_out_dtype(p);
     double *weights = malloc((size_t)p->kv_seq * sizeof *weights), exact[WEFT_MAX_HEAD_DIM], naive[WEFT_MAX_HEAD_DIM];
     float *plain = malloc((size_t)p->kv_seq * sizeof *plain);
     assert_true(weights && plain);
@@ -90,7 +91,7 @@ static inline void compare(const tensors *t) {
         weft_ref_attention_row_naive(p, &t->data, batch, head, row, plain, naive);
         for (int64_t d = 0; d < p->head_dim_v; d++) {
             const size_t at = weft_row_index(&p->o_strides, batch, row, head) + (size_t)d;
-            const double got = weft_ref_load(p->dtype, t->data.o, at);
+            const double got = weft_ref_load(out, t->data.o, at);
             assert_true(isfinite(got));
             error = fmax(error, fabs(got - exact[d]));
             bound = fmax(bound, 2 * fabs(naive[d] - exact[d]));
@@ -102,7 +103,7 @@ static inline void compare(const tensors *t) {
             compare_number(p, t->data.max[i], want.max);
         }
     }
-    assert_near(error, 0, fmax(bound, rounding_of(p->dtype) * (largest + spread)));
+    assert_near(error, 0, fmax(bound, rounding_of(out) * largest + rounding_of(p->dtype) * spread));
     free(weights);
     free(plain);
 }
@@ -186,11 +187,12 @@ static inline gradient_spread gradient_spread_of(const tensors *t, const void *g
 static inline double difference(const weft_attention *p, const weft_strides *strides, int64_t seq, int64_t heads,
                                 const void *got, const void *want, double spread) {
     const int64_t dims = dims_of(p, strides);
+    const weft_dtype out = weft_attention_out_dtype(p);
     double worst = 0, largest = 1e-3;
     for (int64_t i = 0; i < p->batch * seq * heads * dims; i++) {
         const int64_t d = i % dims, head = i / dims % heads, row = i / dims / heads % seq;
         const size_t at = weft_row_index(strides, i / dims / heads / seq, row, head) + (size_t)d;
-        const double x = weft_ref_load(p->dtype, got, at), y = weft_ref_load(p->dtype, want, at);
+        const double x = weft_ref_load(out, got, at), y = weft_ref_load(out, want, at);
         if (isnan(x) != isnan(y)) {
             return INFINITY;
         }
@@ -224,7 +226,7 @@ static inline weft_attention_gradients gradients_of(const tensors *t, const void
 /* Gradients against the reference's, with the forward pass's results given and not. `problem` is as the caller wrote it. */
 static inline void check_backward(uint64_t *random, const tensors *t, const weft_attention *problem, int round) {
     const weft_attention *p = &t->p;
-    const size_t bytes = weft_dtype_bytes(p->dtype);
+    const size_t bytes = weft_dtype_bytes(weft_attention_out_dtype(p));
     const size_t scores = t->bias ? weft_attention_all_scores(p) : 0;
     const size_t sizes[] = {t->size.q * bytes, t->size.k * bytes, t->size.v * bytes, (size_t)p->heads * sizeof(float),
                             scores * sizeof(float)};

@@ -8,53 +8,15 @@
 #include "../combines.h"
 #include "../plans.h"
 
-/* The buffers of a problem on the heap, all NaN at first. */
-typedef struct held {
-    weft_problem problem; /* resolved */
-    weft_buffer list[WEFT_BUFFERS];
-    size_t count;
-    void *memory[WEFT_BUFFERS];
-    weft_combine_data data;
-} held;
-
-static void hold(held *h, const weft_combine *p) {
-    const weft_combine_data fresh = WEFT_COMBINE_DATA_INIT;
-    const weft_operation_row *row;
-    assert_int_equal(weft_problem_resolve(&h->problem, &row, p, NULL), WEFT_OK);
-    h->count = row->buffers(&h->problem, h->list);
-    h->data = fresh;
-    for (size_t i = 0; i < h->count; i++) {
-        const size_t bytes = h->list[i].elements * weft_dtype_bytes(h->list[i].dtype);
-        h->memory[i] = malloc(bytes);
-        assert_non_null(h->memory[i]);
-        memset(h->memory[i], 0xff, bytes);
-        memcpy((char *)&h->data + h->list[i].offset, &h->memory[i], sizeof(void *));
-    }
-}
-
-static void let_go(held *h) {
-    for (size_t i = 0; i < h->count; i++) {
-        free(h->memory[i]);
-    }
-}
-
-static void fill(held *h, uint64_t *random) {
-    float *lses[WEFT_MOST_PARTS];
-    for (int64_t i = 0; i < h->problem.combine.parts; i++) {
-        lses[i] = h->memory[h->problem.combine.parts + i];
-    }
-    fill_parts(random, &h->problem.combine, h->memory, lses);
-}
-
 static void matches_the_reference(void **state) {
     (void)state;
     uint64_t random = random_seed(11);
-    for (int round = 0; random_round(&random, &round, 60); round++) {
+    for (int round = 0; random_round(&random, &round, 120); round++) {
         const weft_combine p = draw_combine(&random, 120);
-        held h;
+        held h, before;
         hold(&h, &p);
-        fill(&h, &random);
-        const size_t o = h.count - 2, bytes = h.list[o].elements * weft_dtype_bytes(p.o_dtype);
+        fill_terms(&random, &h);
+        hold_copy(&before, &h);
         weft_schedule s = WEFT_SCHEDULE_INIT;
         s.dispatch = (int32_t)random_between(&random, 0, WEFT_DISPATCHES);
         s.sweep = (int32_t)random_between(&random, 0, WEFT_COMMON_SWEEPS);
@@ -62,17 +24,15 @@ static void matches_the_reference(void **state) {
         weft_plan *plan;
         assert_int_equal(plan_for(&plan, &p, round % 3 ? &s : NULL, NULL, NULL), WEFT_OK);
         assert_int_equal(weft_plan_run(plan, &h.data, NULL), WEFT_OK);
-        assert_int_equal(count_wrong(&h.problem.combine, &h.data, h.data.o, h.data.lse), 0);
+        assert_int_equal(count_wrong(&h.problem.combine, &before.data, h.data.o, h.data.lse), 0);
 
-        void *first = malloc(bytes); /* other workers, the same bits */
-        assert_non_null(first);
-        memcpy(first, h.data.o, bytes);
-        memset(h.data.o, 0xff, bytes);
-        assert_int_equal(weft_combine_parts(&p, &h.data, NULL), WEFT_OK);
-        assert_memory_equal(first, h.data.o, bytes);
-        free(first);
-        assert_true(is_untouched_between(&h.problem.combine, h.data.o, h.list[o].elements));
+        assert_int_equal(weft_combine_parts(&p, &before.data, NULL), WEFT_OK); /* other workers, the same bits */
+        for (size_t i = 0; i < h.count; i++) {
+            assert_memory_equal(*held_at(&h, i), *held_at(&before, i), h.bytes[i]);
+        }
+        assert_true(is_untouched_between(&h));
         weft_plan_destroy(plan);
+        let_go(&before);
         let_go(&h);
     }
 }
@@ -89,12 +49,12 @@ static void is_checked(void **state) {
     held h;
     weft_check check = WEFT_CHECK_INIT;
     hold(&h, &p);
-    fill(&h, &random);
+    fill_terms(&random, &h);
     for (int64_t row = 0; row < weft_combine_rows(&h.problem.combine); row++) { /* no NaN, which no check lets pass */
         ((float *)(uintptr_t)h.data.lses[1])[row] = 1;
         ((float *)(uintptr_t)h.data.lses[0])[row] = row == 7 ? -INFINITY : (float)row / 10;
         for (int64_t i = 0; i < 2 * p.head_dim; i++) {
-            weft_ref_store(p.dtype, h.memory[i % 2], (size_t)(row * p.head_dim + i / 2), draw_number(&random));
+            weft_ref_store(p.dtype, *held_at(&h, (size_t)i % 2), (size_t)(row * p.head_dim + i / 2), draw_number(&random));
         }
     }
     assert_int_equal(weft_combine_parts(&p, &h.data, NULL), WEFT_OK);
@@ -109,6 +69,66 @@ static void is_checked(void **state) {
     assert_int_equal(weft_check_result(&p, &h.data, NULL, &check, NULL), WEFT_OK);
     assert_false(check.passed);
     let_go(&h);
+}
+
+/* Who reads what it writes is checked against what that was before. */
+static void running_results_are_checked(void **state) {
+    (void)state;
+    uint64_t random = 9;
+    for (int32_t sum = 0; sum < 2; sum++) {
+        weft_combine p = WEFT_COMBINE_INIT;
+        p.parts = p.into = 1;
+        p.seq = 21;
+        p.head_dim = 8;
+        p.sum = sum;
+        held h, before;
+        weft_check check = WEFT_CHECK_INIT;
+        hold(&h, &p);
+        for (size_t i = 0; i < h.count; i++) {
+            for (size_t k = 0; k < h.list[i].elements; k++) {
+                weft_ref_store(h.list[i].dtype, *held_at(&h, i), k, draw_number(&random));
+            }
+        }
+        hold_copy(&before, &h);
+        assert_int_equal(weft_combine_parts(&p, &h.data, NULL), WEFT_OK);
+        assert_int_equal(weft_check_result(&p, &h.data, &before.data, &check, NULL), WEFT_OK);
+        assert_true(check.passed);
+        assert_int_equal(weft_check_result(&p, &h.data, NULL, &check, NULL), WEFT_OK);
+        assert_false(check.passed);
+        let_go(&before);
+        let_go(&h);
+    }
+}
+
+/* Parts that are added one after the other to some rows of a longer result are what they are together. */
+static void parts_come_one_by_one(void **state) {
+    (void)state;
+    uint64_t random = random_seed(37);
+    for (int round = 0; random_round(&random, &round, 30); round++) {
+        weft_combine p = draw_combine(&random, 40), one;
+        p.into = p.sum = 0;
+        p.o_dtype = WEFT_FP32;
+        p.lse_stride = p.seq + random_between(&random, 0, 5);
+        held h, running;
+        hold(&h, &p);
+        fill_terms(&random, &h);
+        assert_int_equal(weft_combine_parts(&p, &h.data, NULL), WEFT_OK);
+        one = p;
+        one.parts = one.into = 1;
+        hold(&running, &one);
+        for (int64_t row = 0; row < weft_combine_rows(&p); row++) { /* nothing yet: O holds NaN, which does not count */
+            running.data.lse[weft_combine_lse_index(&p, row)] = -INFINITY;
+        }
+        for (int64_t i = 0; i < p.parts; i++) {
+            weft_combine_data data = running.data;
+            data.parts[0] = h.data.parts[i];
+            data.lses[0] = h.data.lses[i];
+            assert_int_equal(weft_combine_parts(&one, &data, NULL), WEFT_OK);
+        }
+        assert_int_equal(count_wrong(&h.problem.combine, &h.data, running.data.o, running.data.lse), 0);
+        let_go(&running);
+        let_go(&h);
+    }
 }
 
 /* An attention over some of the keys, with its LSE. */
@@ -167,7 +187,7 @@ static void parts_are_the_whole(void **state) {
         const int64_t turn = random_between(&random, 0, c.parts - 1); /* the order of the parts */
         for (int64_t i = 0; i < c.parts; i++) {
             const int64_t begin = i * p.kv_seq / c.parts, end = (i + 1) * p.kv_seq / c.parts, at = (i + turn) % c.parts;
-            attend(&p, &data, begin, end - begin, h.memory[at], h.memory[c.parts + at]);
+            attend(&p, &data, begin, end - begin, *held_at(&h, (size_t)at), *held_at(&h, (size_t)(c.parts + at)));
         }
         assert_int_equal(weft_combine_parts(&c, &h.data, NULL), WEFT_OK);
         for (size_t i = 0; i < elements; i++) {
@@ -217,6 +237,24 @@ static void refuses_what_is_wrong(void **state) {
     p = good;
     p.o_dtype = (weft_dtype)9;
     refuses(&p, "o_dtype 9 is not WEFT_FP32, WEFT_FP16, WEFT_BF16 or WEFT_FP8");
+    p = good;
+    p.into = 2;
+    refuses(&p, "into 2 and sum 0 are not each 0 or 1");
+    p = good;
+    p.sum = -1;
+    refuses(&p, "into 0 and sum -1 are not each 0 or 1");
+    p = good;
+    p.lse_stride = 2;
+    refuses(&p, "lse_stride 2 is not 0 or at least seq");
+    p.lse_stride = -3;
+    refuses(&p, "lse_stride -3 is not 0 or at least seq");
+    p.sum = 1;
+    p.lse_stride = 3;
+    refuses(&p, "lse_stride 3 is not 0 but a sum has no LSE");
+    p = good;
+    p.heads = 2;
+    p.lse_stride = INT64_MAX / 2;
+    refuses(&p, "lse spans more than 2^59 elements");
 
     held h;
     weft_message message = {""};
@@ -233,10 +271,23 @@ static void refuses_what_is_wrong(void **state) {
     assert_int_equal(weft_combine_parts(&good, &h.data, &message), WEFT_INVALID);
     assert_string_equal(message.text, "lses[0] is null");
     let_go(&h);
+    good.into = 1;
+    hold(&h, &good);
+    float *lse = h.data.lse;
+    h.data.lse = NULL;
+    assert_int_equal(weft_combine_parts(&good, &h.data, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "lse is null");
+    h.data.lse = (float *)(uintptr_t)h.data.lses[1];
+    assert_int_equal(weft_combine_parts(&good, &h.data, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "lse overlaps lses[1]");
+    h.data.lse = lse;
+    let_go(&h);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(matches_the_reference), cmocka_unit_test(is_checked),
-                                       cmocka_unit_test(parts_are_the_whole), cmocka_unit_test(refuses_what_is_wrong)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(matches_the_reference),       cmocka_unit_test(is_checked),
+        cmocka_unit_test(running_results_are_checked), cmocka_unit_test(parts_come_one_by_one),
+        cmocka_unit_test(parts_are_the_whole),         cmocka_unit_test(refuses_what_is_wrong)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

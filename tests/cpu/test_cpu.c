@@ -227,8 +227,7 @@ static void check_gemm(void) {
         void *before = malloc(size.c * weft_dtype_bytes(p.c_dtype));
         assert_non_null(before);
         memcpy(before, c, size.c * weft_dtype_bytes(p.c_dtype));
-        const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, c},
-                             old = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, before};
+        const weft_gemm_data data = gemm_data(a, b, c), old = gemm_data(a, b, before);
         weft_plan *plan;
         assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
         assert_int_equal(weft_plan_run(plan, &data, NULL), WEFT_OK);
@@ -266,8 +265,9 @@ static void run_alone(const weft_gemm *batch, const weft_schedule *schedule, con
     weft_gemm p = *batch;
     weft_plan *plan;
     const int64_t bytes = (int64_t)weft_dtype_bytes(p.dtype), c_bytes = (int64_t)weft_dtype_bytes(p.c_dtype);
-    const weft_gemm_data one = {sizeof(weft_gemm_data), WEFT_GEMM, (const char *)all->a + i * p.a_stride * bytes,
-                                (const char *)all->b + i * p.b_stride * bytes, (char *)c + i * p.c_stride * c_bytes};
+    const weft_gemm_data one =
+        gemm_data((const char *)all->a + i * p.a_stride * bytes, (const char *)all->b + i * p.b_stride * bytes,
+                  (char *)c + i * p.c_stride * c_bytes);
     p.batch = 1;
     weft_schedule own = *schedule;
     own.order_hash = 0; /* an order of the caller's is for the whole batch */
@@ -312,7 +312,7 @@ static void batches(void **state) {
              *c = random_buffer(&random, p.c_dtype, size.c), *want = malloc(bytes);
         assert_non_null(want);
         memcpy(want, c, bytes);
-        const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, c};
+        const weft_gemm_data data = gemm_data(a, b, c);
         weft_plan *plan;
         assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
         assert_int_equal(weft_plan_run(plan, &data, NULL), WEFT_OK);
@@ -356,7 +356,7 @@ static void check_threads_of_product(void) {
         void *a = random_buffer(&random, p.dtype, size.a), *b = random_buffer(&random, p.dtype, size.b),
              *c = guarded_new(bytes), *first = malloc(bytes);
         assert_non_null(first);
-        const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, c};
+        const weft_gemm_data data = gemm_data(a, b, c);
         for (int threads = 1; threads <= 16; threads *= 4) {
             omp_set_num_threads(threads);
             memset(c, 0x7f, bytes);

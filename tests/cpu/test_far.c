@@ -123,8 +123,7 @@ static void gemm(void **state) {
     uint16_t *far_a = far_new(p.m), *far_b = far_new(p.k), *far_c = far_new(p.m);
     const int has_all = far_a && far_b && far_c;
     if (has_all) {
-        const weft_gemm_data near = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, c},
-                             far = {sizeof(weft_gemm_data), WEFT_GEMM, far_a, far_b, far_c};
+        const weft_gemm_data near = gemm_data(a, b, c), far = gemm_data(far_a, far_b, far_c);
         spread(far_a, a, p.m, p.k, 0);
         spread(far_b, b, p.k, p.n, 0);
         assert_int_equal(weft_gemm_multiply(&p, &near, NULL), WEFT_OK);

@@ -93,6 +93,11 @@ static inline const weft_strides *strides_of(const weft_attention *p, int which)
                                            : &p->o_strides;
 }
 
+/* Results, and O, may be in fp32; everything else is of the problem's dtype. */
+static inline weft_dtype dtype_of(const weft_attention *p, int which) {
+    return which == O || (which >= GRAD_Q && which <= GRAD_V) ? weft_attention_out_dtype(p) : p->dtype;
+}
+
 static inline int is_of_keys(int which) {
     return which == K || which == V || which == GRAD_K || which == GRAD_V;
 }
@@ -140,7 +145,7 @@ static inline void tensors_of(gradients *x, double size, uint64_t *random) {
     const size_t elements[] = {n.q, n.k, n.v, n.o, n.o, n.q, n.k, n.v}, heads = (size_t)p->heads;
     const int64_t each = p->sequences ? p->sequences : p->batch;
     for (int i = Q; i <= GRAD_V; i++) {
-        tensor_new(&x->t[i], elements[i], 2);
+        tensor_new(&x->t[i], elements[i], weft_dtype_bytes(dtype_of(p, i)));
     }
     tensor_new(&x->t[LSE], n.lse, sizeof(float));
     tensor_new(&x->t[GRAD_SINKS], heads, sizeof(float));
@@ -215,7 +220,7 @@ static inline void add_query(gradients *x, int64_t batch, int64_t head, int64_t 
     double delta = 0;
     ((float *)x->t[LSE].host)[line * p->seq + row] = rounded_lse;
     for (size_t d = 0; d < (size_t)p->head_dim_v; d++) {
-        weft_ref_store(p->dtype, x->t[O].host, o + d, out[d]);
+        weft_ref_store(dtype_of(p, O), x->t[O].host, o + d, out[d]);
     }
     if (lse == -INFINITY || !row_counts(p, batch, row, 1)) {
         return;
@@ -224,7 +229,12 @@ static inline void add_query(gradients *x, int64_t batch, int64_t head, int64_t 
         const double grad = weft_ref_load(p->dtype, x->t[GRAD_O].host, o + d);
         delta += grad * out[d];
     }
-    const double plain_delta = plain_dot(p->dtype, x->t[GRAD_O].host, o, x->t[O].host, o, p->head_dim_v);
+    float sum = 0;
+    for (size_t d = 0; d < (size_t)p->head_dim_v; d++) {
+        sum += (float)weft_ref_load(p->dtype, x->t[GRAD_O].host, o + d) *
+               (float)weft_ref_load(dtype_of(p, O), x->t[O].host, o + d);
+    }
+    const double plain_delta = (double)sum;
     if (p->extras & WEFT_SINKS) {
         const double sink = (double)((const float *)x->t[SINKS].host)[head];
         x->exact[3][head] -= exp(sink - lse) * delta;
@@ -442,20 +452,21 @@ static inline const char *compare_tensor(const gradients *x, int i) {
     for (int64_t j = 0; j < p->batch * rows * heads; j++) {
         const size_t row = weft_row_index(strides_of(p, which), j / heads / rows, j / heads % rows, j % heads);
         for (size_t d = row; d < row + (size_t)dims; d++) {
-            const double got = weft_ref_load(p->dtype, t->host, d), want = x->exact[i][d];
+            const double got = weft_ref_load(dtype_of(p, which), t->host, d), want = x->exact[i][d];
             owned[d] = 1;
             if (!isfinite(got)) {
                 free(owned);
                 return "not finite";
             }
             error = fmax(error, fabs(got - want) - x->rounding[i][d]);
-            bound = fmax(bound, fabs(weft_ref_round(p->dtype, x->plain[i][d]) - want));
+            bound = fmax(bound, fabs(weft_ref_round(dtype_of(p, which), x->plain[i][d]) - want));
             largest = fmax(largest, fabs(want));
         }
     }
     size_t touched = 0;
     for (size_t d = 0; d < t->elements; d++) {
-        touched += !owned[d] && ((const uint16_t *)t->host)[d] != 0xffff;
+        const size_t bytes = t->bytes / t->elements;
+        touched += !owned[d] && memcmp((const char *)t->host + d * bytes, "\xff\xff\xff\xff", bytes) != 0;
     }
     free(owned);
     bound = fmax(2 * bound, unit * largest) + (i < 2 ? x->noise : 0) + 1e-7;

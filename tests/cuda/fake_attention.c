@@ -100,7 +100,8 @@ static int run_walk(unsigned workers, const weft_attention *problem, const weft_
                 const int64_t number = (visit.tile.batch * problem->heads + head) * problem->seq + row;
                 for (int64_t d = 0; d < problem->head_dim_v; d++) {
                     /* As the kernel: a key on no page makes the row NaN, also where dropout leaves nothing of it. */
-                    weft_ref_store(problem->dtype, data->o, at + (size_t)d, isnan(of.lse) ? NAN : out[d]);
+                    weft_ref_store(weft_attention_out_dtype(problem), data->o, at + (size_t)d,
+                                   isnan(of.lse) ? NAN : out[d]);
                 }
                 if (data->lse) {
                     data->lse[number] = (float)of.lse;
@@ -138,6 +139,7 @@ void fake_study_general(const weft_study_params *p, weft_attention *problem, wef
     problem->prefix = band->prefix;
     problem->head_dim = g->head_dim;
     problem->head_dim_v = g->head_dim_v;
+    problem->o_dtype = g->out_bytes == 4 ? 1 + WEFT_FP32 : 0;
     problem->softcap = (double)g->cap / log2e;
     problem->scale = g->cap != 0 ? (double)g->scale * problem->softcap / 2 : (double)g->scale / log2e;
     problem->dropout = (double)g->dropout_limit * 0x1p-32;

@@ -31,9 +31,10 @@ static int solve(job *j, const char *kernel) {
         return 0;
     }
     const weft_attention_extents n = weft_attention_sizes(&j->problem);
-    j->grad_q = calloc(n.q, 2);
-    j->grad_k = calloc(n.k, 2);
-    j->grad_v = calloc(n.v, 2);
+    const size_t bytes = (size_t)f->general.out_bytes;
+    j->grad_q = calloc(n.q, bytes);
+    j->grad_k = calloc(n.k, bytes);
+    j->grad_v = calloc(n.v, bytes);
     j->grad_sinks = calloc((size_t)j->problem.heads, sizeof(float));
     j->grad_bias = j->p->grad_bias ? calloc(weft_attention_all_scores(&j->problem), sizeof(float)) : NULL;
     const weft_attention_gradients none = WEFT_ATTENTION_GRADIENTS_INIT;
@@ -55,10 +56,10 @@ static int solve(job *j, const char *kernel) {
            weft_ref_attention_backward(&j->problem, &j->data, NULL) == WEFT_OK;
 }
 
-static void store_row(const weft_strides *s, int64_t batch, int64_t row, int64_t head, int64_t dims, const void *from,
-                      void *to) {
-    const size_t at = 2 * weft_row_index(s, batch, row, head);
-    memcpy((char *)to + at, (const char *)from + at, 2 * (size_t)dims);
+static void store_row(const job *j, const weft_strides *s, int64_t batch, int64_t row, int64_t head, int64_t dims,
+                      const void *from, void *to) {
+    const size_t bytes = (size_t)j->p->forward.general.out_bytes, at = bytes * weft_row_index(s, batch, row, head);
+    memcpy((char *)to + at, (const char *)from + at, bytes * (size_t)dims);
 }
 
 /* What the launch for dQ leaves of a query, or whether that is there. */
@@ -68,7 +69,8 @@ static int leave_numbers(const job *j, int64_t batch, int64_t head, int64_t row,
     const size_t o = weft_row_index(&p->o_strides, batch, row, head);
     double delta = 0;
     for (size_t d = 0; d < (size_t)p->head_dim_v; d++) {
-        delta += weft_ref_load(p->dtype, j->p->grad_o, o + d) * weft_ref_load(p->dtype, j->p->forward.o, o + d);
+        delta += weft_ref_load(p->dtype, j->p->grad_o, o + d) *
+                 weft_ref_load(weft_attention_out_dtype(p), j->p->forward.o, o + d);
     }
     const float lse = j->p->forward.lse[at], sum = lse == -INFINITY ? INFINITY : lse * 1.44269504f;
     if (is_check) {
@@ -105,10 +107,10 @@ static void store_tiles(const job *j, unsigned grid, int keys) {
             const int64_t batch = visit.tile.batch, head = visit.tile.head;
             for (int64_t row = visit.cut.rows.begin; row < visit.cut.rows.end; row++) {
                 if (keys) {
-                    store_row(&p->k_strides, batch, row, head, p->head_dim, j->grad_k, j->p->grad_k);
-                    store_row(&p->v_strides, batch, row, head, p->head_dim_v, j->grad_v, j->p->grad_v);
+                    store_row(j, &p->k_strides, batch, row, head, p->head_dim, j->grad_k, j->p->grad_k);
+                    store_row(j, &p->v_strides, batch, row, head, p->head_dim_v, j->grad_v, j->p->grad_v);
                 } else {
-                    store_row(&p->q_strides, batch, row, head, p->head_dim, j->grad_q, j->p->grad_q);
+                    store_row(j, &p->q_strides, batch, row, head, p->head_dim, j->grad_q, j->p->grad_q);
                     leave_numbers(j, batch, head, row, 0);
                 }
             }

@@ -60,7 +60,11 @@ int fake_run_backward(const char *kernel, unsigned grid, const void *parameters)
 int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters);
 int fake_run_combine(unsigned grid, const void *parameters);
 int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters);
+int fake_run_gemm_sums(unsigned grid, const void *parameters);
+int fake_run_gemm_operands(unsigned grid, const void *parameters);
 int fake_run_portable_gemm(const char *kernel, unsigned grid, const void *parameters);
+int fake_run_hopper_grouped(const char *kernel, unsigned grid, const void *parameters);
+int fake_run_portable_grouped(const char *kernel, unsigned grid, const void *parameters);
 int fake_run(const char *kernel, unsigned grid, void **parameters);
 
 #endif

@@ -249,6 +249,44 @@ static void store_keys(const job *j, int64_t batch, int64_t head, weft_rows rows
     }
 }
 
+/* Queries of a block. */
+static int queries_of(const job *j) {
+    const fake_tensor *q = (const void *)&j->p->q;
+    return (int)q->box[1];
+}
+
+/* Blocks of each head that note in dQ. */
+static int whole_blocks(const job *j) {
+    const int32_t *starts = j->problem.sequences > 0 ? j->problem.lengths.q_starts : NULL;
+    const int all = j->p->notes.whole;
+    return starts ? (int)weft_smaller(all, starts[j->problem.sequences] / queries_of(j)) : all;
+}
+
+/* Whether the i-th block of queries of all heads has notes, and where they are. */
+static int has_notes(const job *j, int64_t i) {
+    return weft_hopper_backward_notes_has(j->p, whole_blocks(j), (int)(i % j->p->blocks));
+}
+
+static weft_hopper_backward_noted notes_at(const job *j, int64_t i) {
+    const int64_t block = i % j->p->blocks, line = i / j->p->blocks;
+    return weft_hopper_backward_note(j->p, whole_blocks(j), queries_of(j), (int)(line / j->p->heads),
+                                     (int)(line % j->p->heads), (int)block);
+}
+
+/* Notes of every block that has some: no adds, and anything else. */
+static void make_notes(const job *j, int64_t blocks) {
+    const weft_hopper_backward_notes *n = &j->p->notes;
+    for (int64_t i = 0; i < blocks; i++) {
+        const weft_hopper_backward_noted noted = notes_at(j, i);
+        for (int64_t at = 0; has_notes(j, i) && at < n->bytes; at += n->row_bytes) {
+            memset(noted.at + at / n->row_bytes * noted.stride, 0x2b, (size_t)weft_smaller(n->row_bytes, n->bytes - at));
+        }
+        if (has_notes(j, i) && !j->is_wide) {
+            *weft_hopper_backward_adds(j->p, noted) = 0;
+        }
+    }
+}
+
 /* The adds of a CTA's part of a tile: one to every block of queries that it reaches, none of them twice. The turn of an add
  * is below the number of tiles. */
 static int run_part(const job *j, const weft_visit *visit) {
@@ -261,7 +299,7 @@ static int run_part(const job *j, const weft_visit *visit) {
             const int64_t at = weft_turn_at(walk, visit->tile, 0, step);
             ok &= at >= 0 && at < walk->cols;
             for (int64_t h = 0; h < j->p->group; h++) {
-                j->p->adds[(line + h) * j->p->blocks + step]++;
+                ++*weft_hopper_backward_adds(j->p, notes_at(j, (line + h) * j->p->blocks + step));
             }
         }
     }
@@ -319,7 +357,8 @@ static int adds_are_there(const job *j) {
     int there = 1;
     for (int64_t i = 0; i < p->batch * p->heads * j->p->blocks; i++) {
         const int64_t block = i % j->p->blocks, batch = i / j->p->blocks / p->heads;
-        there &= j->p->adds[i] == weft_turns_count(&j->p->walk, batch, block);
+        const int64_t adds = has_notes(j, i) ? *weft_hopper_backward_adds(j->p, notes_at(j, i)) : 0;
+        there &= adds == weft_turns_count(&j->p->walk, batch, block);
     }
     return there;
 }
@@ -337,7 +376,7 @@ int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters
     const size_t blocks = ok ? (size_t)(j.problem.batch * j.problem.heads * j.p->blocks) : 0;
     if (begins && ok) {
         ok = grid == blocks && has_lists(&j) && (!j.p->dealing.next || j.p->walk.next == j.p->dealing.next);
-        memset(j.p->adds, 0, j.is_wide ? 0 : blocks * sizeof *j.p->adds);
+        make_notes(&j, (int64_t)blocks);
     } else if (ends && ok) {
         if (j.has_queries) {
             fake_begin(j.p->counter);

@@ -52,6 +52,18 @@ int fake_run(const char *kernel, unsigned grid, void **parameters) {
     if (strcmp(kernel, "combine_parts") == 0) {
         return fake_run_combine(grid, parameters[0]);
     }
+    if (strncmp(kernel, "grouped_", 8) == 0 && strstr(kernel, "__sm90a")) {
+        return fake_run_hopper_grouped(kernel, grid, parameters[0]);
+    }
+    if (strncmp(kernel, "grouped_", 8) == 0) {
+        return fake_run_portable_grouped(kernel, grid, parameters[0]);
+    }
+    if (strcmp(kernel, "gemm_column_sums") == 0) {
+        return fake_run_gemm_sums(grid, parameters[0]);
+    }
+    if (strcmp(kernel, "gemm_operands") == 0) {
+        return fake_run_gemm_operands(grid, parameters[0]);
+    }
     if (strncmp(kernel, "gemm_", 5) == 0 && strstr(kernel, "__portable")) {
         return fake_run_portable_gemm(kernel, grid, parameters[0]);
     }

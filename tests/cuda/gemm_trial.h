@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../epilogues.h"
+#include "../plans.h"
 #include "base/random.h"
 #include "cuda/driver/driver.h"
+#include "gemm_right.h"
 #include "plan/plan.h"
-#include "problem/problem.h"
-#include "ref/ref.h"
 
-enum { SAMPLES = 4000 };
 enum { PATTERN = 8 << 20 }; /* random numbers that are repeated in large matrices */
 
 static uint64_t seed;
@@ -25,14 +25,6 @@ static int64_t between(int64_t low, int64_t high) {
 static int64_t to_8(int64_t value) {
     return (value + 7) / 8 * 8;
 }
-
-/* A matrix on the host and on the GPU. */
-typedef struct matrix {
-    void *host;
-    uint64_t there;
-    size_t count, bytes;
-    weft_dtype dtype;
-} matrix;
 
 static int make(const weft_cuda_driver *d, matrix *m, weft_dtype dtype, size_t count) {
     *m = (matrix){malloc(count * weft_dtype_bytes(dtype) + 4), 0, count, count * weft_dtype_bytes(dtype), dtype};
@@ -54,65 +46,64 @@ static void release(const weft_cuda_driver *d, matrix *m) {
     }
 }
 
-static double towards_zero(double value) {
-    const float rounded = (float)value;
-    return fabs((double)rounded) > fabs(value) ? (double)nextafterf(rounded, 0) : (double)rounded;
-}
+/* What a product has beside A, B and C, on the host and on the GPU, in the order of its buffers. */
+typedef struct extras {
+    matrix of[EPILOGUE_BUFFERS];
+    size_t offset[EPILOGUE_BUFFERS]; /* in the data */
+    int count;
+    matrix *sums;       /* the one that is written, or null */
+    uint64_t workspace; /* on the GPU, or 0: the plan's own */
+} extras;
 
-/* An element of A B as this chip adds: sixteen products at once, all cut off two bits below the last one of the largest,
- * and their sum cut off to fp32, not rounded. */
-static double sum_of_the_chip(const weft_gemm *p, const weft_gemm_data *data, int64_t row, int64_t col) {
-    double sum = 0;
-    for (int64_t k = 0; k < p->k; k += 16) {
-        double terms[17] = {sum}, largest = fabs(sum);
-        int exponent;
-        for (int64_t i = 0; i < 16 && k + i < p->k; i++) {
-            terms[1 + i] = weft_ref_load(p->dtype, data->a, weft_matrix_index(p->a_major, p->lda, row, k + i)) *
-                           weft_ref_load(p->dtype, data->b, weft_matrix_index(p->b_major, p->ldb, k + i, col));
-            largest = fmax(largest, fabs(terms[1 + i]));
-        }
-        (void)frexp(largest, &exponent);
-        const double last = ldexp(1, exponent - 25);
-        sum = 0;
-        for (int i = 0; i < 17; i++) {
-            sum += trunc(terms[i] / last) * last;
-        }
-        sum = towards_zero(sum);
-    }
-    return sum;
-}
-
-/* Whether the result is as near to the reference as a plain sum in fp32 is, rounded or as the chip adds, twice over, and
- * one rounding. */
-static int right(const weft_gemm *p, const matrix *a, const matrix *b, const matrix *c, const void *got) {
-    const int64_t count = p->batch * p->m * p->n, samples = p->k > 4096 ? SAMPLES / 32 : SAMPLES,
-                  stride = (count / samples + 1) | 1; /* odd, for all columns to have their turn */
-    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), c_bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
-    const double unit = p->c_dtype == WEFT_BF16 ? 0x1p-8 : p->c_dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-22;
-    double error = 0, naive = 0, cut = 0, largest = 0;
-    int finite = 1;
-    for (int64_t i = 0; i < count; i += stride) {
-        const int64_t batch = i / (p->m * p->n), row = i / p->n % p->m, col = i % p->n;
-        const weft_gemm_data one = {sizeof(weft_gemm_data), WEFT_GEMM, (const char *)a->host + batch * p->a_stride * bytes,
-                                    (const char *)b->host + batch * p->b_stride * bytes,
-                                    (char *)c->host + batch * p->c_stride * c_bytes};
-        const double exact = weft_ref_gemm_element(p, &one, row, col);
-        const double value =
-            weft_ref_load(p->c_dtype, got, (size_t)(batch * p->c_stride) + weft_matrix_index(p->c_major, p->ldc, row, col));
-        finite &= isfinite(value) != 0;
-        error = fmax(error, fabs(value - exact));
-        const double old =
-            p->beta == 0 ? 0 : weft_ref_load(p->c_dtype, one.c, weft_matrix_index(p->c_major, p->ldc, row, col));
-        naive = fmax(naive, fabs(weft_ref_gemm_element_naive(p, &one, row, col) - exact));
-        cut = fmax(cut, fabs(p->alpha * sum_of_the_chip(p, &one, row, col) + p->beta * old - exact));
-        largest = fmax(largest, fabs(exact));
-    }
-    const int ok = finite && error <= 2 * fmax(naive, cut) + unit * largest;
-    if (!ok) {
-        fprintf(stderr, "error %g, of a plain sum %g, as the chip adds %g, largest element %g%s\n", error, naive, cut,
-                largest, finite ? "" : ", not finite");
+static int make_extras(const weft_cuda_driver *d, const weft_gemm *p, extras *all) {
+    weft_buffer buffer = WEFT_BUFFER_INIT;
+    int ok = 1;
+    for (size_t i = 0; ok && weft_problem_buffer(p, EPILOGUE_FIRST_BUFFER + i, &buffer, NULL) == WEFT_OK; i++) {
+        all->offset[i] = buffer.offset;
+        all->count++;
+        ok = make(d, &all->of[i], buffer.dtype, buffer.elements);
+        all->sums = buffer.is_written ? &all->of[i] : all->sums;
     }
     return ok;
+}
+
+/* What is captured brings a workspace; of other runs, those of an even number of rows do. */
+static int bring_workspace(const weft_cuda_driver *d, const weft_plan *plan, extras *all) {
+    const size_t bytes = weft_plan_workspace(plan);
+    return bytes == 0 || (plan->gemm.m % 2 && !getenv("FAKE_CUDA")) || d->memory_new(&all->workspace, bytes) == 0;
+}
+
+/* A, B, C and these, where the host or the GPU has them. */
+static weft_gemm_data data_of(const matrix *a, const matrix *b, const matrix *c, const extras *all, int there) {
+    weft_gemm_data data =
+        there ? gemm_data((void *)(uintptr_t)a->there, (void *)(uintptr_t)b->there, (void *)(uintptr_t)c->there)
+              : gemm_data(a->host, b->host, c->host);
+    for (int i = 0; i < all->count; i++) {
+        set_epilogue_pointer(&data, all->offset[i], there ? (void *)(uintptr_t)all->of[i].there : all->of[i].host);
+    }
+    data.workspace = there ? (void *)(uintptr_t)all->workspace : NULL;
+    return data;
+}
+
+/* Whether the sums of columns are those of C as it was stored, but for its rounding. */
+static int sums_are_right(const weft_gemm *p, const extras *all, const void *got) {
+    const double unit = p->c_dtype == WEFT_BF16 ? 0x1p-8 : p->c_dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-18;
+    for (int64_t i = 0; all->sums && i < p->batch * weft_gemm_columns(p); i++) {
+        const int64_t batch = i / weft_gemm_columns(p), col = i % weft_gemm_columns(p);
+        const double told = (double)((const float *)all->sums->host)[i];
+        double sum = 0, size = 1e-3;
+        for (int64_t row = 0; row < p->m; row++) {
+            const double value = weft_ref_load(
+                p->c_dtype, got, (size_t)(batch * p->c_stride) + weft_matrix_index(p->c_major, p->ldc, row, col));
+            sum += value;
+            size += fabs(value);
+        }
+        if (!(fabs(told - sum) <= unit * size)) {
+            fprintf(stderr, "the sum of column %d is %g, and not %g\n", (int)i, told, sum);
+            return 0;
+        }
+    }
+    return 1;
 }
 
 /* Whether all of C was written, and nothing beside it. `stored`: bytes that the kernel stores at a time at the end of a
@@ -121,8 +112,9 @@ static int is_whole(const weft_gemm *p, const matrix *c, const void *got, size_t
     const size_t bytes = weft_dtype_bytes(p->c_dtype), unit = stored > bytes ? stored / bytes : 1;
     unsigned char *owned = calloc(c->count, 1);
     size_t unwritten = 0, beside = 0;
-    for (int64_t i = 0; owned && i < p->batch * p->m * p->n; i++) {
-        const int64_t batch = i / (p->m * p->n), row = i / p->n % p->m, col = i % p->n;
+    const int64_t columns = weft_gemm_columns(p);
+    for (int64_t i = 0; owned && i < p->batch * p->m * columns; i++) {
+        const int64_t batch = i / (p->m * columns), row = i / columns % p->m, col = i % columns;
         const size_t at = (size_t)(batch * p->c_stride) + weft_matrix_index(p->c_major, p->ldc, row, col);
         const size_t last = at / unit * unit + unit;
         for (size_t j = at; j < last && j < c->count; j++) {
@@ -144,35 +136,48 @@ static int is_whole(const weft_gemm *p, const matrix *c, const void *got, size_t
 
 /* Runs it over poison, or over the old C where that is read; the result comes to `got`. */
 static int run(const weft_cuda_driver *d, const weft_plan *plan, const matrix *a, const matrix *b, const matrix *c,
-               void *got, weft_message *message) {
-    const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, (void *)(uintptr_t)a->there,
-                                 (void *)(uintptr_t)b->there, (void *)(uintptr_t)c->there};
+               const extras *all, void *got, weft_message *message) {
+    const weft_gemm_data data = data_of(a, b, c, all, 1);
+    const matrix *sums = all->sums;
     const int prepared = plan->gemm.beta != 0 ? d->copy_in(c->there, c->host, c->bytes)
                                               : d->set_words(c->there, UINT32_MAX, (c->bytes + 3) / 4, NULL);
-    return prepared == 0 && weft_plan_run(plan, &data, message) == WEFT_OK && d->copy_out(got, c->there, c->bytes) == 0;
+    return prepared == 0 && (!sums || d->set_words(sums->there, UINT32_MAX, sums->bytes / 4, NULL) == 0) &&
+           weft_plan_run(plan, &data, message) == WEFT_OK && d->copy_out(got, c->there, c->bytes) == 0 &&
+           (!sums || d->copy_out(sums->host, sums->there, sums->bytes) == 0);
 }
 
 /* Runs the product of a plan and so many times more, and destroys the plan. Whether it is for the kernel `symbol`, unless
  * that is null, and all is right and the same bits each time; there may be no plan, and the message says why. stored: see
- * is_whole(); prepare: changes A and B beforehand, or null. */
+ * is_whole(); prepare: changes A and B beforehand, or null; holds: whether the result is right, or null, and all is as it
+ * is of numbers that are alike. */
 static int try_product(const weft_cuda_driver *d, weft_plan *plan, weft_message *message, const char *symbol, size_t stored,
-                       void (*prepare)(const weft_cuda_driver *, const weft_gemm *, matrix *, matrix *), int repeats,
+                       void (*prepare)(const weft_cuda_driver *, const weft_gemm *, matrix *, matrix *),
+                       int (*holds)(const weft_gemm *, const weft_gemm_data *, const void *), int repeats,
                        const char *name) {
     matrix a = {0}, b = {0}, c = {0};
+    extras more = {0};
     char text[1024] = "";
-    void *got = NULL, *again = NULL;
+    void *got = NULL, *again = NULL, *sums = NULL;
     int ok = plan && (!symbol || strcmp(((const weft_cuda_plan *)plan->placed)->main->choice.kernel, symbol) == 0);
     if (ok) {
         const weft_gemm *p = &plan->gemm;
         const weft_gemm_extents sizes = gemm_sizes(p);
         ok = make(d, &a, p->dtype, sizes.a) && make(d, &b, p->dtype, sizes.b) && make(d, &c, p->c_dtype, sizes.c) &&
-             (got = malloc(c.bytes)) && (again = malloc(c.bytes));
+             make_extras(d, p, &more) && bring_workspace(d, plan, &more) && (got = malloc(c.bytes)) &&
+             (again = malloc(c.bytes)) && (sums = malloc(more.sums ? more.sums->bytes : 1));
         if (ok && prepare) {
             prepare(d, p, &a, &b);
         }
-        ok = ok && run(d, plan, &a, &b, &c, got, message) && is_whole(p, &c, got, stored) && right(p, &a, &b, &c, got);
+        const weft_gemm_data host = data_of(&a, &b, &c, &more, 0);
+        ok = ok && run(d, plan, &a, &b, &c, &more, got, message) &&
+             (holds ? holds(p, &host, got)
+                    : is_whole(p, &c, got, stored) && right(p, &host, got) && sums_are_right(p, &more, got));
+        if (ok && more.sums) {
+            memcpy(sums, more.sums->host, more.sums->bytes);
+        }
         for (int i = 0; i < repeats && ok; i++) {
-            ok = run(d, plan, &a, &b, &c, again, message) && memcmp(got, again, c.bytes) == 0;
+            ok = run(d, plan, &a, &b, &c, &more, again, message) && memcmp(got, again, c.bytes) == 0 &&
+                 (!more.sums || memcmp(sums, more.sums->host, more.sums->bytes) == 0);
         }
     }
     if (!ok) {
@@ -185,8 +190,15 @@ static int try_product(const weft_cuda_driver *d, weft_plan *plan, weft_message 
     release(d, &a);
     release(d, &b);
     release(d, &c);
+    for (int i = 0; i < more.count; i++) {
+        release(d, &more.of[i]);
+    }
+    if (more.workspace) {
+        d->memory_free(more.workspace);
+    }
     free(got);
     free(again);
+    free(sums);
     return ok;
 }
 

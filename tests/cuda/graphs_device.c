@@ -99,7 +99,7 @@ static uint64_t result_of(const subject *s, int i) {
 
 static weft_status enqueue(const subject *s, int i, void *stream, weft_message *message) {
     void *a = (void *)(uintptr_t)s->a;
-    const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, a, a, (void *)(uintptr_t)s->c[i]};
+    const weft_gemm_data data = gemm_data(a, a, (void *)(uintptr_t)s->c[i]);
     return s->a ? weft_plan_enqueue(s->plan, &data, stream, message)
                 : weft_plan_enqueue(s->plan, &s->x[i].device, stream, message);
 }

@@ -4,9 +4,10 @@
  *   hopper_gemm_device [first round [rounds]]
  *   hopper_gemm_device small [first variant [variants]]
  *   hopper_gemm_device split
+ *   hopper_gemm_device fused [first round [rounds]]
  *
  * `small` runs every variant on a small product, for the emulated GPU (emulate/emulate.h); `split` runs only the products
- * whose steps are shared out, which are among the others, too. */
+ * whose steps are shared out, and `fused` only those with an epilogue, which are among the others, too. */
 #include "../plans.h"
 #include "cuda/plan/backend.h"
 #include "cuda/sm90/gemm/params.h"
@@ -63,6 +64,12 @@ static weft_gemm random_gemm(int round) {
     p.lda = to_8(p.a_major == WEFT_ROW_MAJOR ? p.k : p.m) + 8 * between(0, 2);
     p.ldb = to_8(p.b_major == WEFT_ROW_MAJOR ? p.n : p.k) + 8 * between(0, 2);
     p.ldc = to_8(p.c_major == WEFT_ROW_MAJOR ? p.n : p.m) + 8 * between(0, 2);
+    if (round % 11 == 5) { /* whose lines may begin anywhere */
+        p.dtype = WEFT_FP32;
+        p.precision = round / 11 % 3;
+        p.lda += between(0, 1);
+        p.ldb += between(0, 1);
+    }
     p.alpha = round % 4 == 0 ? -0.5 : 1;
     p.beta = round % 5 == 0 ? 1.5 : 0;
     if (round % 6 == 0) { /* whole lines, so that the next matrix is aligned too */
@@ -82,11 +89,17 @@ static void make_custom(weft_schedule *s, int64_t tile, int number) {
     }
 }
 
+/* Parts of fp32 are added in one order. */
+static int32_t random_sweep(const weft_gemm *p) {
+    const int32_t sweep = (int32_t)between(WEFT_SWEEP_FORWARD, WEFT_SWEEP_SAWTOOTH);
+    return p->dtype == WEFT_FP32 && p->precision != WEFT_PRECISION_TF32 ? WEFT_SWEEP_FORWARD : sweep;
+}
+
 /* CTAs that share out the steps of a tile, so many as steps and cluster allow; 1: none do. */
-static int64_t random_split(int64_t tile_m, int64_t tile_n, int64_t k, const int64_t cluster[2]) {
-    const int64_t group = WEFT_GEMM_SPLIT(tile_m, tile_n), split = group << between(0, 2);
+static int64_t random_split(int64_t tile_m, int64_t k, const int64_t cluster[2]) {
+    const int64_t split = between(2, WEFT_GEMM_MAX_CLUSTER);
     const int64_t most = weft_smaller((k + 63) / 64, WEFT_GEMM_MAX_CLUSTER / (cluster[0] * cluster[1]));
-    return group == 1 ? 1 : split <= most ? split : group <= most ? group : 1;
+    return WEFT_GEMM_SPLITS(tile_m) ? weft_smaller(split, most) : 1;
 }
 
 static weft_schedule random_schedule(const weft_gemm *p, int round) {
@@ -104,13 +117,13 @@ static weft_schedule random_schedule(const weft_gemm *p, int round) {
     if (tile[0] * tile[1] > 32768 && s.order == WEFT_ORDER_SERPENTINE_SWIZZLED && s.dispatch == WEFT_DISPATCH_DYNAMIC) {
         s.dispatch = WEFT_DISPATCH_STATIC; /* the other is refused */
     }
-    s.sweep = (int32_t)between(WEFT_SWEEP_FORWARD, WEFT_SWEEP_SAWTOOTH);
+    s.sweep = random_sweep(p);
     s.table = (int32_t)between(0, 1);
     s.group = between(0, 4);
     s.axis = (weft_axis)between(WEFT_AXIS_N, WEFT_AXIS_M);
     s.cluster_m = cluster[0];
     s.cluster_n = cluster[1];
-    const int64_t split = random_split(tile[0], tile[1], p->k, cluster);
+    const int64_t split = random_split(tile[0], p->k, cluster);
     if (round % 3 == 0 && split > 1) {
         s.split = split;
         s.dispatch = WEFT_DISPATCH_GRID;
@@ -122,7 +135,7 @@ static weft_schedule random_schedule(const weft_gemm *p, int round) {
 /* How many products had what. */
 static struct {
     int clusters[CLUSTERS], dispatches[WEFT_DISPATCHES], dtypes[WEFT_BF16 + 1];
-    int splits[3], by_phase, by_side, custom, paced, batched, with_old, swapped;
+    int splits[WEFT_GEMM_MAX_CLUSTER - 1], by_phase, by_side, custom, paced, batched, with_old, swapped, tf32, copied;
 } features;
 
 static void count_features(const weft_plan *plan) {
@@ -133,8 +146,8 @@ static void count_features(const weft_plan *plan) {
     }
     features.dispatches[s->dispatch - 1]++;
     features.dtypes[plan->gemm.c_dtype]++;
-    for (int i = 0; i < 3; i++) {
-        features.splits[i] += s->split == 2 << i;
+    if (s->split > 1) {
+        features.splits[s->split - 2]++;
     }
     features.by_phase += strstr(c->main->choice.kernel, "_by_phase") != NULL;
     features.by_side += c->side_of_sm != 0;
@@ -143,6 +156,8 @@ static void count_features(const weft_plan *plan) {
     features.batched += plan->gemm.batch > 1;
     features.with_old += plan->gemm.beta != 0;
     features.swapped += plan->gemm.c_major == WEFT_COL_MAJOR;
+    features.tf32 += strstr(c->main->choice.kernel, "_tf32_") != NULL;
+    features.copied += c->main != c->passes; /* operands */
 }
 
 static int has_all_features(void) {
@@ -172,7 +187,7 @@ static int one_product(const weft_cuda_driver *d, const weft_gemm *product, cons
     if (plan) {
         count_features(plan);
     }
-    return try_product(d, plan, &message, symbol, 16, NULL, repeats, name);
+    return try_product(d, plan, &message, symbol, 16, NULL, NULL, repeats, name);
 }
 
 static int one_round(const weft_cuda_driver *d, int round) {
@@ -185,13 +200,45 @@ static int one_round(const weft_cuda_driver *d, int round) {
     return ok && (round != LONG || features.paced > paced);
 }
 
+/* Adds an epilogue that a variant has to a row-major product. */
+static void fuse(weft_gemm *p, const weft_gemm_variant *v, int number) {
+    draw_epilogue(&seed, p, number, WEFT_GEMM_HAS_GATES(v->tile_n), 1);
+    if (!weft_gemm_is_fused(p)) {
+        p->extras = WEFT_GEMM_BIAS;
+    }
+    p->n = (p->n + 3) / 4 * 4; /* halves of an even number of columns */
+    p->beta = p->extras & WEFT_GEMM_RESIDUAL ? 0 : p->beta;
+    p->ldb = p->b_major == WEFT_ROW_MAJOR ? to_8(p->n) + 8 * between(0, 2) : p->ldb;
+    p->ldc = to_8(weft_gemm_columns(p)) + 8 * between(0, 2);
+    p->ld_residual = p->extras & WEFT_GEMM_RESIDUAL ? p->ldc + 8 * between(0, 1) : 0;
+    p->residual_stride = p->ld_residual * p->m;
+}
+
+/* Makes a product of fp32 of one of elements of 16 bits, of which two are one of TF32. A and B are read where they lie, or,
+ * of every other variant that has no phases, lie in any way and are copied. */
+static void make_tf32(weft_gemm *p, int by_phase, int number) {
+    const int is_copied = !by_phase && number % 2;
+    p->dtype = WEFT_FP32;
+    p->precision = WEFT_PRECISION_TF32;
+    p->k = (p->k + 1) / 2;
+    if (is_copied) {
+        p->a_major = (weft_major)between(0, 1);
+        p->b_major = (weft_major)between(0, 1);
+        p->lda = (p->a_major == WEFT_ROW_MAJOR ? p->k : p->m) + between(0, 5);
+        p->ldb = (p->b_major == WEFT_ROW_MAJOR ? p->n : p->k) + between(0, 5);
+        return;
+    }
+    p->k = (p->k + 3) / 4 * 4;
+    p->lda = p->ldb = by_phase ? to_8(p->k) + 4 : (p->k + 31) / 32 * 32;
+}
+
 /* A small product for a variant, of so many clusters along m and n or less, as the kernel sees it. Variants with classes
  * want lines of A that begin anywhere, two rows of tiles or more, and k to spare; others must not get them. */
-static weft_gemm small_gemm(const weft_gemm_variant *v, int number, const int64_t cluster[2]) {
+static weft_gemm small_gemm(const weft_gemm_variant *v, int number, int epilogue, const int64_t cluster[2]) {
     weft_gemm p = WEFT_GEMM_INIT;
     const int64_t tall = v->tile_m * cluster[0], wide = v->tile_n * cluster[1], area = tall * wide;
     const int64_t rows = area > 131072 ? 1 : between(1, 2), cols = area > 131072 ? 1 : between(1, 2);
-    const int swapped = number / 2 % 2;
+    const int swapped = number / 2 % 2 && !v->fused;
     const int64_t m = v->by_phase ? v->tile_m * (number % 3 == 0 && v->tile_m == 128 ? 8
                                                  : number % 2                        ? 4
                                                                                      : 2) -
@@ -213,6 +260,12 @@ static weft_gemm small_gemm(const weft_gemm_variant *v, int number, const int64_
     p.ldc = to_8(swapped ? p.m : p.n) + 8 * between(0, 2);
     p.alpha = number % 4 == 0 ? -0.5 : 1;
     p.beta = number % 5 < 2 ? 1.5 : 0;
+    if (v->fused) {
+        fuse(&p, v, epilogue);
+    }
+    if (v->dtype == WEFT_FP32) {
+        make_tf32(&p, v->by_phase, number);
+    }
     if (number % 6 == 0 && !v->by_phase) {
         p.batch = 2;
         p.a_stride = p.lda * (p.a_major == WEFT_ROW_MAJOR ? p.m : p.k);
@@ -243,7 +296,7 @@ static weft_schedule small_schedule(const weft_gemm_variant *v, const weft_gemm 
     s.axis = (weft_axis)between(WEFT_AXIS_N, WEFT_AXIS_M);
     s.split = 1;
     s.workers = ctas * between(1, 3);
-    const int64_t split = random_split(v->tile_m, v->tile_n, p->k, cluster);
+    const int64_t split = p->gated ? 1 : random_split(v->tile_m, p->k, cluster);
     if (number % 3 != 0 && split > 1) {
         s.split = split;
         s.dispatch = WEFT_DISPATCH_GRID;
@@ -257,9 +310,35 @@ static int one_variant(const weft_cuda_driver *d, int number) {
     const weft_gemm_variant *v = &variants[number];
     seed = (uint64_t)number + 1;
     const int64_t *cluster = clusters[between(0, CLUSTERS - 1)];
-    const weft_gemm p = small_gemm(v, number, cluster);
+    const weft_gemm p = small_gemm(v, number, EPILOGUES_ALONE + number, cluster);
     const weft_schedule s = small_schedule(v, &p, number, cluster);
     return one_product(d, &p, &s, v->symbol, s.dispatch == WEFT_DISPATCH_DYNAMIC, v->symbol);
+}
+
+/* A product with an epilogue for one variant after the other: every epilogue alone, then combinations. */
+enum { FUSED_ROUNDS = 4 * EPILOGUES_ALONE };
+
+static int one_fused(const weft_cuda_driver *d, int round) {
+    char name[64];
+    int number = 0, skipped = round;
+    while (!variants[number].fused || skipped-- > 0) {
+        number = (number + 1) % VARIANTS;
+    }
+    const weft_gemm_variant *v = &variants[number];
+    seed = (uint64_t)round + 1;
+    const int64_t *cluster = clusters[between(0, CLUSTERS - 1)];
+    const weft_gemm p = small_gemm(v, number + round, round, cluster);
+    const weft_schedule s = small_schedule(v, &p, number + round, cluster);
+    snprintf(name, sizeof name, "fused round %d, %s", round, v->symbol);
+    return one_product(d, &p, &s, v->symbol, 1, name);
+}
+
+static int all_fused(const weft_cuda_driver *d, int first, int rounds) {
+    int wrong = 0;
+    for (int round = first; round < first + rounds; round++) {
+        wrong += !one_fused(d, round);
+    }
+    return wrong;
 }
 
 /* A cluster that takes more tiles than its CTAs have slots for; under static dispatch its first tile needs none. */
@@ -280,7 +359,7 @@ static int many_tiles(const weft_cuda_driver *d, int32_t dispatch) {
     return one_product(d, &p, &s, "gemm_bf16_kk_64x128__sm90a", 0, "a cluster of many tiles");
 }
 
-/* Every split of both tiles that have some; alone and in clusters; steps that the parts share evenly or not, down to one
+/* Every split, of tiles that have some; alone and in clusters; steps that the parts share evenly or not, down to one
  * each; ragged edges, several tiles, a batch, an old C, every dtype of C and a column-major one; rows by phases. All but C
  * is given as the kernel sees it. */
 static const struct shared_out {
@@ -297,7 +376,11 @@ static const struct shared_out {
     {128, 8, 1, 1, 250, 104, 600, 1, WEFT_FP32, 0, 1, 0},   {256, 4, 1, 1, 120, 250, 264, 1, WEFT_FP32, 1, 0, 1.5},
     {256, 4, 2, 1, 250, 200, 520, 1, WEFT_BF16, 0, 0, 0},   {256, 8, 1, 1, 128, 256, 512, 1, WEFT_BF16, 0, 0, 0},
     {256, 8, 1, 1, 152, 264, 712, 1, WEFT_FP32, 0, 0, 1.5}, {256, 8, 1, 1, 99, 200, 1000, 2, WEFT_BF16, 1, 0, 1.5},
-    {256, 8, 1, 1, 250, 264, 600, 1, WEFT_BF16, 0, 1, 1.5},
+    {256, 8, 1, 1, 250, 264, 600, 1, WEFT_BF16, 0, 1, 1.5}, {64, 2, 2, 1, 250, 120, 500, 1, WEFT_BF16, 0, 0, 1.5},
+    {64, 8, 1, 1, 200, 136, 520, 1, WEFT_BF16, 0, 0, 0},    {64, 7, 1, 1, 121, 100, 712, 2, WEFT_FP32, 1, 0, 1.5},
+    {192, 3, 1, 2, 144, 400, 264, 1, WEFT_FP16, 0, 0, 0},   {192, 5, 1, 1, 250, 264, 600, 1, WEFT_FP32, 0, 1, 1.5},
+    {128, 6, 1, 1, 232, 312, 648, 1, WEFT_BF16, 0, 0, 1.5}, {128, 3, 1, 2, 100, 250, 1000, 2, WEFT_BF16, 1, 0, 0},
+    {256, 7, 1, 1, 250, 300, 600, 1, WEFT_BF16, 0, 1, 1.5}, {256, 2, 2, 2, 250, 600, 600, 1, WEFT_FP32, 0, 0, 0},
 };
 enum { SHARED_OUT = sizeof shared_out / sizeof *shared_out };
 
@@ -375,10 +458,12 @@ static int small(const weft_cuda_driver *d, int first, int count) {
 }
 
 int main(int count, char **words) {
-    const int is_small = count > 1 && strcmp(words[1], "small") == 0, given = count - is_small;
+    const int is_small = count > 1 && strcmp(words[1], "small") == 0, given = count - is_small; /* words but for small */
     const int is_split = count > 1 && strcmp(words[1], "split") == 0;
-    const int first = given > 1 ? atoi(words[1 + is_small]) : 0;
-    const int rounds = is_split ? SHARED_OUT : given > 2 ? atoi(words[2 + is_small]) : is_small ? VARIANTS : ROUNDS;
+    const int is_fused = count > 1 && strcmp(words[1], "fused") == 0;
+    const int first = given > 1 + is_fused ? atoi(words[1 + is_small + is_fused]) : 0;
+    const int usual = is_split ? SHARED_OUT : is_fused ? FUSED_ROUNDS : is_small ? VARIANTS : ROUNDS;
+    const int rounds = given > 2 + is_fused && !is_split ? atoi(words[2 + is_small + is_fused]) : usual;
     const weft_cuda_driver *d;
     weft_cuda_device gpu;
     weft_message message = {""};
@@ -394,10 +479,12 @@ int main(int count, char **words) {
     }
     if (is_small) {
         wrong = small(d, first, rounds);
+    } else if (is_fused) {
+        wrong = all_fused(d, first, rounds);
     } else if (is_split || rounds >= ROUNDS) {
-        wrong = all_shared_out(d);
+        wrong = all_shared_out(d) + (is_split ? 0 : all_fused(d, 0, FUSED_ROUNDS));
     }
-    for (int round = first; round < first + rounds && !is_small && !is_split; round++) {
+    for (int round = first; round < first + rounds && !is_small && !is_split && !is_fused; round++) {
         wrong += !one_round(d, round);
     }
     weft_cuda_leave(d, pushed);

@@ -27,9 +27,15 @@ static int64_t larger(int64_t a, int64_t b) {
 static weft_gemm product_of(const weft_portable_gemm_variant *v, int64_t m, int64_t n, int64_t k, int round) {
     weft_gemm p = WEFT_GEMM_INIT;
     const int swapped = (int)between(0, 1);
+    p.c_dtype = round % 3 == 0 ? WEFT_FP32 : round % 3 == 1 ? WEFT_FP16 : WEFT_BF16;
+    if (v->fused) {
+        draw_epilogue(&seed, &p, round / 2 % (2 * EPILOGUES_ALONE), !swapped, !swapped);
+        p.extras |= weft_gemm_is_fused(&p) ? 0 : WEFT_GEMM_BIAS;
+        n = p.gated ? (n + 15) / 16 * 16 : n;
+    }
     const int64_t least = v->any ? 2 : 1; /* a single line is aligned */
     m = larger(round % 13 == 7 ? 1 : m, least);
-    n = larger(round % 13 == 8 ? 1 : n, least);
+    n = larger(round % 13 == 8 && !p.gated ? 1 : n, least);
     k = larger(round % 13 == 9 ? 1 : k, least);
     const int ragged = v->any && round % 4 == 3; /* lines begin at multiples of 16 bytes, and do not end there */
     int64_t *const a_length = v->a_mn ? &m : &k, *const b_length = v->b_mn ? &n : &k;
@@ -39,25 +45,31 @@ static weft_gemm product_of(const weft_portable_gemm_variant *v, int64_t m, int6
     p.n = swapped ? m : n;
     p.k = k;
     p.dtype = v->dtype;
-    p.c_dtype = round % 3 == 0 ? WEFT_FP32 : round % 3 == 1 ? WEFT_FP16 : WEFT_BF16;
     p.a_major = (swapped ? v->b_mn : v->a_mn) ? WEFT_COL_MAJOR : WEFT_ROW_MAJOR;
     p.b_major = (swapped ? v->a_mn : v->b_mn) ? WEFT_ROW_MAJOR : WEFT_COL_MAJOR;
     p.c_major = swapped ? WEFT_COL_MAJOR : WEFT_ROW_MAJOR;
     p.lda = to_8(p.a_major == WEFT_ROW_MAJOR ? p.k : p.m) + 8 * between(0, 2);
     p.ldb = to_8(p.b_major == WEFT_ROW_MAJOR ? p.n : p.k) + 8 * between(0, 2);
-    p.ldc = swapped ? p.m : p.n; /* any: C is stored by elements where it must be */
+    p.ldc = swapped ? p.m : weft_gemm_columns(&p); /* any: C is stored by elements where it must be */
     p.ldc = round % 2 ? to_8(p.ldc) + 8 * between(0, 2) : p.ldc + between(0, 3);
     p.alpha = round % 4 == 0 ? -0.5 : 1;
     p.beta = between(0, 2) == 0 ? 1.5 : 0;
     const int64_t a_lines = p.a_major == WEFT_ROW_MAJOR ? p.m : p.k, b_lines = p.b_major == WEFT_ROW_MAJOR ? p.k : p.n;
     p.lda += ragged ? 0 : v->any ? between(1, 2) : a_lines == 1 ? between(0, 3) : 0; /* of one line it tells nothing */
     p.ldb += ragged ? 0 : v->any ? between(0, 2) : b_lines == 1 ? between(0, 3) : 0;
+    if (v->dtype == WEFT_FP32) { /* operands that are not as the kernel reads them are copied */
+        p.precision = WEFT_PRECISION_TF32;
+        p.k -= between(0, weft_smaller(7, p.k - 1));
+        p.lda += between(0, 1);
+        p.ldb += between(0, 1);
+    }
     const int64_t a_size = p.lda * a_lines, b_size = p.ldb * b_lines;
     if (round % 6 == 0) {
         p.batch = 3;
         p.a_stride = to_8(a_size);
         p.b_stride = to_8(b_size);
         p.c_stride = p.ldc * (swapped ? p.n : p.m) + between(0, 8);
+        p.residual_stride = p.extras & WEFT_GEMM_RESIDUAL ? p.c_stride + 5 : 0;
     }
     return p;
 }
@@ -147,7 +159,7 @@ static int one_product(const weft_cuda_driver *d, const weft_gemm *product, cons
     if (plan) {
         count_features(plan);
     }
-    return try_product(d, plan, &message, symbol, 1, poison_both, repeats, name);
+    return try_product(d, plan, &message, symbol, 1, poison_both, NULL, repeats, name);
 }
 
 /* A product of hundreds of tiles at most; every seventh is left to the library. */

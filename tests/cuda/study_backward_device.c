@@ -55,9 +55,9 @@ static const int32_t first_bits[] = {0,
                                      WEFT_HAS_TREE | WEFT_HAS_ALIBI,
                                      WEFT_HAS_BIAS | WEFT_HAS_DROPOUT | WEFT_HAS_ODD_DIM,
                                      WEFT_HAS_BLOCKS,
-                                     WEFT_HAS_LENGTHS | WEFT_HAS_DROPOUT | WEFT_HAS_ALIBI,
+                                     WEFT_HAS_LENGTHS | WEFT_HAS_DROPOUT | WEFT_HAS_ALIBI | WEFT_HAS_FP32_OUT,
                                      WEFT_HAS_BLOCKS | WEFT_HAS_SINKS,
-                                     WEFT_HAS_PREFIX | WEFT_HAS_OTHER_DIM,
+                                     WEFT_HAS_PREFIX | WEFT_HAS_OTHER_DIM | WEFT_HAS_FP32_OUT,
                                      WEFT_HAS_LENGTHS | WEFT_HAS_SINKS | WEFT_HAS_SOFTCAP};
 enum { FIRST = sizeof first_bits / sizeof *first_bits };
 

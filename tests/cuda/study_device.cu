@@ -30,7 +30,7 @@ static void say_trial(const weft_attention *p, const knobs *k) {
 }
 
 static int check_one(int variant, trial *t, const knobs *k, int with_lse, const lent *l, double *worst) {
-    CHECK(cudaMemset(t->device.o, 0xff, t->size.o * 2));
+    CHECK(cudaMemset(t->device.o, 0xff, t->size.o * out_bytes(&t->p)));
     CHECK(cudaMemset(t->device.lse, 0xff, t->size.lse * sizeof(float)));
     weft_attention_data data = t->device;
     data.lse = with_lse ? data.lse : NULL;
@@ -39,7 +39,7 @@ static int check_one(int variant, trial *t, const knobs *k, int with_lse, const 
     }
     weft_study_params s = study_params(variant, &t->p, &data, k, l);
     study_launch(variant, &s, k->more_shared);
-    CHECK(cudaMemcpy(t->host.o, t->device.o, t->size.o * 2, cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(t->host.o, t->device.o, t->size.o * out_bytes(&t->p), cudaMemcpyDeviceToHost));
     CHECK(cudaMemcpy(t->host.lse, t->device.lse, t->size.lse * sizeof(float), cudaMemcpyDeviceToHost));
     if (data.max) {
         CHECK(cudaMemcpy(t->host.max, t->device.max, t->size.lse * sizeof(float), cudaMemcpyDeviceToHost));

@@ -27,6 +27,11 @@ typedef struct trial {
     double bound;                     /* on the largest error */
 } trial;
 
+/* Of an element of O. */
+static size_t out_bytes(const weft_attention *p) {
+    return weft_dtype_bytes(weft_attention_out_dtype(p));
+}
+
 static double random_normal(uint64_t *state) {
     const double u = 1 - weft_random_real(state), angle = 6.283185307179586 * weft_random_real(state);
     return sqrt(-2 * log(u)) * cos(angle);
@@ -213,9 +218,9 @@ static trial trial_of(uint64_t *state, weft_attention p, int64_t unit, drawn_len
     t.host.q = random_tensor(state, &t.p, 'q', t.size.q, &t.device.q);
     t.host.k = random_tensor(state, &t.p, 'k', t.size.k, &t.device.k);
     t.host.v = random_tensor(state, &t.p, 'v', t.size.v, &t.device.v);
-    t.host.o = malloc(t.size.o * 2);
+    t.host.o = malloc(t.size.o * out_bytes(&t.p));
     t.host.lse = (float *)malloc(t.size.lse * sizeof(float));
-    CHECK(cudaMalloc(&t.device.o, t.size.o * 2));
+    CHECK(cudaMalloc(&t.device.o, t.size.o * out_bytes(&t.p)));
     CHECK(cudaMalloc(&t.device.lse, t.size.lse * sizeof(float)));
     add_extras(state, &t);
     t.exact = (double *)malloc(t.size.lse * (size_t)t.p.head_dim_v * sizeof(double));
@@ -295,11 +300,13 @@ static int number_is_right(float got, double want, int is_query) {
 /* What is wrong with the output, or null. *error: the largest distance from the exact result. */
 static const char *trial_compare(const trial *t, int with_lse, double *error) {
     const weft_attention *p = &t->p;
-    const uint16_t *o = (const uint16_t *)t->host.o;
+    const size_t bytes = out_bytes(p);
     *error = 0;
     for (size_t i = 0; i < t->size.o; i++) {
-        if (!t->owned[i] && o[i] != 0xffff) {
-            return "wrote between the rows of O";
+        for (size_t k = 0; k < bytes && !t->owned[i]; k++) {
+            if (((const unsigned char *)t->host.o)[i * bytes + k] != 0xff) {
+                return "wrote between the rows of O";
+            }
         }
     }
     for (int64_t i = 0; i < p->batch * p->heads * p->seq; i++) {
@@ -307,7 +314,8 @@ static const char *trial_compare(const trial *t, int with_lse, double *error) {
         const size_t at = weft_row_index(&p->o_strides, batch, row, head);
         const int is_query = row < weft_attention_rows(p);
         for (int64_t d = 0; d < p->head_dim_v && is_query; d++) {
-            const double got = weft_ref_load(p->dtype, t->host.o, at + (size_t)d), want = t->exact[i * p->head_dim_v + d];
+            const double got = weft_ref_load(weft_attention_out_dtype(p), t->host.o, at + (size_t)d);
+            const double want = t->exact[i * p->head_dim_v + d];
             if (!isfinite(got)) {
                 return "O is not finite";
             }

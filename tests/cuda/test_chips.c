@@ -81,6 +81,12 @@ static weft_problem gemm(int64_t size, weft_major a, weft_major b, weft_dtype dt
     return p;
 }
 
+static weft_problem fp32(int32_t precision, int64_t size) {
+    weft_problem p = gemm(size, WEFT_ROW_MAJOR, WEFT_ROW_MAJOR, WEFT_FP32);
+    p.gemm.precision = precision;
+    return p;
+}
+
 static weft_problem combine(void) {
     weft_problem p = {.combine = WEFT_COMBINE_INIT};
     p.combine.parts = 4;
@@ -89,6 +95,16 @@ static weft_problem combine(void) {
     p.combine.seq = 100;
     p.combine.head_dim = 128;
     p.combine.dtype = p.combine.o_dtype = WEFT_BF16;
+    return p;
+}
+
+static weft_problem grouped(int64_t rows, weft_major b, weft_dtype dtype) {
+    weft_problem p = {.grouped = WEFT_GROUPED_GEMM_INIT};
+    p.grouped.groups = 16;
+    p.grouped.rows = rows;
+    p.grouped.n = p.grouped.k = 4096;
+    p.grouped.b_major = b;
+    p.grouped.dtype = p.grouped.c_dtype = dtype;
     return p;
 }
 
@@ -197,9 +213,30 @@ static void every_operation(void **state) {
          {"portable_gemm", "_any"},
          {"portable_gemm", "_any"},
          {0, 0}},
+        {"product of fp32",
+         fp32(WEFT_PRECISION_FP32, 1001),
+         {"portable_gemm", "bf16_kk"},
+         {"portable_gemm", "bf16_kk"},
+         {0}},
+        {"product of two parts",
+         fp32(WEFT_PRECISION_BF16X3, 1000),
+         {"hopper_gemm", "bf16_kk"},
+         {"portable_gemm", "bf16_kk"},
+         {0}},
+        {"product by TF32", fp32(WEFT_PRECISION_TF32, 1000), {"hopper_gemm", "tf32_kk"}, {"portable_gemm", "tf32_kk"}, {0}},
         {"combine", combine(), {"combine", "combine_parts"}, {"combine", "combine_parts"}, {0, 0}},
+        {"long groups",
+         grouped(32768, WEFT_COL_MAJOR, WEFT_BF16),
+         {"hopper_grouped", "grouped_bf16_kk_128x256"},
+         {"portable_grouped", "grouped_bf16_kk_128x256"},
+         {0, 0}},
+        {"short groups",
+         grouped(400, WEFT_ROW_MAJOR, WEFT_FP16),
+         {"hopper_grouped", "grouped_fp16_kn"},
+         {"portable_grouped", "grouped_fp16_kn"},
+         {0, 0}},
     };
-    int planned_for[WEFT_COMBINE + 1] = {0};
+    int planned_for[WEFT_GROUPED_GEMM + 1] = {0};
     for (int i = 0; i < CHIPS; i++) {
         for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
             const expected *e = chips[i].capability == 90                              ? &cases[n].hopper
@@ -246,8 +283,14 @@ static void every_head_dim(void **state) {
 static void every_candidate(void **state) {
     (void)state;
     script("chips=1");
-    const weft_problem some[] = {attention(512, 512, 128, 0), attention(512, 512, 64, 0), attention(200, 200, 576, 512),
-                                 backward(256, 0), gemm(2048, WEFT_ROW_MAJOR, WEFT_COL_MAJOR, WEFT_BF16)};
+    const weft_problem some[] = {attention(512, 512, 128, 0),
+                                 attention(512, 512, 64, 0),
+                                 attention(200, 200, 576, 512),
+                                 backward(256, 0),
+                                 gemm(2048, WEFT_ROW_MAJOR, WEFT_COL_MAJOR, WEFT_BF16),
+                                 fp32(WEFT_PRECISION_FP32, 2048),
+                                 fp32(WEFT_PRECISION_TF32, 2048),
+                                 grouped(4096, WEFT_COL_MAJOR, WEFT_BF16)};
     for (int i = 0; i < CHIPS; i++) {
         for (size_t n = 0; n < sizeof some / sizeof *some; n++) {
             weft_schedule list[64];
@@ -289,10 +332,9 @@ static void by_name(void **state) {
     const weft_problem plain = attention(256, 256, 128, 0), wide = backward(256, 0), grad = backward(128, 0),
                        deep = backward(320, 0), qv = latent(),
                        product = gemm(512, WEFT_ROW_MAJOR, WEFT_ROW_MAJOR, WEFT_BF16),
-                       single = gemm(512, WEFT_ROW_MAJOR, WEFT_ROW_MAJOR, WEFT_FP32),
                        fp8 = gemm(512, WEFT_ROW_MAJOR, WEFT_ROW_MAJOR, WEFT_FP8);
-    weft_problem fp32 = plain, fp32_grad = grad;
-    fp32.attention.dtype = fp32_grad.attention.dtype = WEFT_FP32;
+    weft_problem single = plain, fp32_grad = grad;
+    single.attention.dtype = fp32_grad.attention.dtype = WEFT_FP32;
     weft_schedule tile = WEFT_SCHEDULE_INIT, cluster = tile, split = tile, square = tile;
     tile.tile_m = 256;
     tile.tile_n = 128;
@@ -303,9 +345,8 @@ static void by_name(void **state) {
         char of_chip[128];
         snprintf(of_chip, sizeof of_chip, "%s is of compute capability %d.%d, and 9.0 is needed", chips[i].name,
                  chips[i].capability / 10, chips[i].capability % 10);
-        refused(i, &fp32, NULL, NULL, "study: dtype fp32 is not fp16 or bf16");
+        refused(i, &single, NULL, NULL, "study: dtype fp32 is not fp16 or bf16");
         refused(i, &fp32_grad, NULL, NULL, "study: it has no dtypes other than fp16 and bf16");
-        refused(i, &single, NULL, NULL, "portable_gemm: it takes bf16 and fp16, not fp32");
         refused(i, &fp8, NULL, NULL, "fp8 is not supported by cuda yet");
         refused(i, &deep, NULL, NULL, "it has no head dims above 256");
         refused(i, &plain, &cluster, NULL, "study: it has no clusters");
@@ -314,7 +355,7 @@ static void by_name(void **state) {
         }
         refused(i, &qv, NULL, NULL, "study: it has no queries for the values");
         refused(i, &qv, NULL, NULL, of_chip);
-        refused(i, &fp32, NULL, NULL, of_chip);
+        refused(i, &single, NULL, NULL, of_chip);
         refused(i, &plain, &cluster, NULL, of_chip);
         refused(i, &plain, NULL, "hopper_attention", of_chip);
         refused(i, &grad, NULL, "hopper_backward", of_chip);

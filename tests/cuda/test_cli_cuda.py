@@ -73,7 +73,7 @@ class Kernels(OnGpu):
         self.refused("out of memory", "run", "attention", *SMALL, "--dispatch", "static", "--json", script="memory=2")
         self.refused("cannot be launched", "run", "attention", *SMALL, "--json", script="launch=701")
         self.refused("the kernel failed", "run", "attention", *SMALL, "--json", script="synchronize=700")
-        self.refused("it takes bf16 and fp16, not fp32", "run", "gemm", "--device", "cuda")
+        self.refused("it takes bf16 and fp16, not fp32", "run", "grouped-gemm", "--rows", "64", "--device", "cuda")
         self.refused("order hilbert is not for attention", "run", "attention", *SMALL, "--order", "hilbert", code=2)
         self.refused("no machine", "run", "attention", *SMALL, "--machine", "gb11", code=2)
 
@@ -147,6 +147,20 @@ class Kernels(OnGpu):
         self.assertTrue(result["check"]["passed"])
         self.refused("it has no pair sweep", "run", *problem, "--sweep", "pair")
 
+    def test_gemm_of_fp32(self):
+        """Each precision is held to what a plain product of that precision has."""
+        problem = ["gemm", "--m", "150", "--n", "137", "--k", "71", "--device", "cuda", "--repeat", "1"]
+        for precision, kernel in ("fp32", "gemm_bf16_kk"), ("bf16x3", "gemm_bf16_kk"), ("tf32", "gemm_tf32_kk"):
+            result = json.loads(self.ok("run", *problem, "--precision", precision, "--json"))
+            self.assertRegex(result["kernel"], f"^{kernel}_.*__portable$")  # lines of C begin anywhere
+            self.assertEqual(result["problem"].get("precision", "fp32"), precision)
+            self.assertTrue(result["check"]["passed"])
+        text = self.ok("run", *problem, "--precision", "tf32", "--n", "136", "--verbose")
+        self.assertIn("fp32 by tf32 in, fp32 out", text)
+        self.assertRegex(text, r"gemm_operands\b.*gemm_tf32_kk_\d+x\d+__sm90a")
+        self.refused("it adds parts of fp32 from the smallest to the largest", "run", *problem, "--sweep", "sawtooth")
+        self.refused("choose fp32, bf16x3 or tf32", "run", *problem, "--precision", "fp16", code=2)
+
     def test_every_chip(self):
         """Each is launched as its chip allows: fake_chips.def has an H200 first."""
         bf16 = ["--dtype", "bf16", "--device", "cuda", "--repeat", "1", "--json"]
@@ -154,9 +168,13 @@ class Kernels(OnGpu):
         for problem, kernel, hopper in [
             (["attention", "--heads", "2", "--seq", "150"], "__study_fast", "__hopper"),
             (["attention", "--heads", "2", "--seq", "150", "--backward"], "__study_dk_dv", "__hopper_main"),
+            (["attention", "--heads", "2", "--seq", "150", "--o-dtype", "fp32"], "__study_general_fast", "__study_general_fast"),
+            (["attention", "--heads", "2", "--seq", "150", "--o-dtype", "fp32", "--backward"], "__study_dk_dv", "__study_dk_dv"),
             (["attention", "--heads", "4", "--kv-heads", "2", "--head-dim", "256", *cache], "_append", "_append"),
             (["gemm", "--m", "200", "--n", "136", "--k", "72"], "__portable", "__sm90a"),
             (["combine", "--heads", "2", "--seq", "50", "--parts", "3"], "combine_parts", "combine_parts"),
+            (["combine", "--heads", "2", "--seq", "50", "--into", "--o-dtype", "fp32"], "combine_parts", "combine_parts"),
+            (["combine", "--heads", "2", "--seq", "50", "--into", "--sum"], "combine_parts", "combine_parts"),
         ]:
             for gpu in range(5):
                 with self.subTest(problem=problem, gpu=gpu):

@@ -49,8 +49,8 @@ static void deeper_products_take_longer(void **state) {
         m.k += 64 * m.split;
         assert_true(time_of(m) > time);
         m.k *= 3;
-        /* Short ones last as long as their launch, or as it takes to add up many parts. */
-        assert_true(time_of(m) > 1.2 * time || time < 10 || m.split > 2);
+        /* Short ones last as long as their launch, as adding up many parts, or, with few steps, as their stores. */
+        assert_true(time_of(m) > 1.2 * time || time < 10 || m.split > 2 || m.k <= 64 * 10 * m.split);
     }
 }
 
@@ -67,7 +67,7 @@ static void parts_take_time_to_join(void **state) {
         m.k = 64 * m.split * random_between(&random, 1, 200);
         for (double last = 0; m.split <= 8; m.split *= 2, m.k *= 2) {
             const double time = time_of(m);
-            assert_true(time > last + 1);
+            assert_true(time > last + 0.5);
             last = time;
         }
     }
@@ -115,7 +115,7 @@ static void misaligned_lines_take_longer(void **state) {
         double last = 0;
         for (side->line_bytes = 128; side->line_bytes >= 16; side->line_bytes /= 2) {
             const double time = time_of(m);
-            assert_true(time >= last);
+            assert_true(time >= last * (1 - 1e-12)); /* sums in another order */
             last = time;
         }
     }

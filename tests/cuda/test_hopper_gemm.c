@@ -96,9 +96,9 @@ static weft_schedule random_schedule(uint64_t *random, const weft_gemm *p, int r
         const int two_dimensional = cluster[0] > 1 && cluster[1] > 1, narrow = tile[0] == 64 || tile[1] == 64;
         s.cluster_m = cluster[0];
         s.cluster_n = two_dimensional && narrow ? 1 : cluster[1]; /* see clusters_without_senders() */
-        const int64_t least = WEFT_GEMM_SPLIT(tile[0], tile[1]), split = least << random_between(random, 0, 2);
+        const int64_t split = random_between(random, 2, WEFT_GEMM_MAX_CLUSTER);
         const int64_t ctas = weft_larger(cluster[0], 1) * weft_larger(s.cluster_n, 1);
-        if (round % 3 == 0 && least > 1 && (p->k + 63) / 64 >= split && ctas * split <= 8) {
+        if (round % 3 == 0 && WEFT_GEMM_SPLITS(tile[0]) && (p->k + 63) / 64 >= split && ctas * split <= 8) {
             s.split = split;
             s.dispatch = WEFT_DISPATCH_GRID;
         }
@@ -128,8 +128,7 @@ static void parameters(void **state) {
         assert_non_null(got);
         const uint64_t da = there(d, a, sizes.a * bytes), db = there(d, b, sizes.b * bytes);
         const uint64_t dc = there(d, c, sizes.c * c_bytes);
-        const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, (void *)(uintptr_t)da, (void *)(uintptr_t)db,
-                                     (void *)(uintptr_t)dc};
+        const weft_gemm_data data = gemm_data((void *)(uintptr_t)da, (void *)(uintptr_t)db, (void *)(uintptr_t)dc);
         weft_plan *plan;
         weft_message message = {""};
         if (plan_on(&plan, &p, &s, NULL, &device, &message) != WEFT_OK) {
@@ -140,7 +139,7 @@ static void parameters(void **state) {
             fail_msg("round %d: %s", round, message.text);
         }
         d->copy_out(got, dc, sizes.c * c_bytes);
-        const weft_gemm_data host = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, c};
+        const weft_gemm_data host = gemm_data(a, b, c);
         assert_int_equal(weft_gemm_multiply(&p, &host, &message), WEFT_OK); /* what is between the lines stays as it was */
         for (size_t i = 0; i < sizes.c; i++) {
             const double x = weft_ref_load(p.c_dtype, got, i), y = weft_ref_load(p.c_dtype, c, i);
@@ -219,20 +218,11 @@ static void no_kernel_fits(void **state) {
     s.cluster_m = 2;
     refused(&p, &s, WEFT_UNSUPPORTED, "its clusters have at most 8 CTAs");
     s.cluster_m = 0;
-    s.tile_m = 128;
-    for (s.split = 3; s.split <= 7; s.split++) { /* 4 is one group of 128x256, and two of 128x128 */
-        if (s.split != 4) {
-            char text[64];
-            snprintf(text, sizeof text, "it has no tiles of 128x0 with split %d in clusters of 1x1", (int)s.split);
-            refused(&p, &s, WEFT_UNSUPPORTED, text);
-        }
-    }
+    s.tile_m = 256;
     s.split = 2;
-    s.tile_n = 256;
-    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 128x256 with split 2 in clusters of 1x1");
-    s.split = 4;
-    s.tile_n = 192;
-    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 128x192 with split 4 in clusters of 1x1");
+    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 256x0 with split 2 in clusters of 1x1");
+    s.tile_m = 64;
+    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 64x0 with split 2 in clusters of 1x1");
     script("capability=100");
     refused(&p, NULL, WEFT_UNSUPPORTED, "compute capability 10.0, and 9.0 is needed");
     script("tensor_map=1");
@@ -280,10 +270,11 @@ static uint32_t grid_of(const weft_gemm *p, const weft_schedule *s) {
     return grid;
 }
 
-/* Every split of a tile: so many CTAs for each of six tiles of 128x128, or of four of 128x256. */
+/* Every split of a tile: so many CTAs for each of the ten tiles of 128x64, six of 128x128, four of 128x192 or of 128x256.
+ */
 static void splits(void **state) {
     (void)state;
-    static const int64_t rows[][3] = {{128, 2, 12}, {128, 4, 24}, {128, 8, 48}, {256, 4, 16}, {256, 8, 32}};
+    static const int64_t rows[][2] = {{64, 10}, {128, 6}, {192, 4}, {256, 4}};
     weft_gemm p = small();
     weft_schedule s = WEFT_SCHEDULE_INIT;
     script(NULL);
@@ -293,15 +284,15 @@ static void splits(void **state) {
     s.tile_m = 128;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         s.tile_n = rows[i][0];
-        s.split = rows[i][1];
-        assert_int_equal(grid_of(&p, &s), rows[i][2]);
+        for (s.split = 2; s.split <= 8; s.split++) {
+            assert_int_equal(grid_of(&p, &s), rows[i][1] * s.split);
+        }
     }
 }
 
 static weft_gemm_phase_params all_parameters_of(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;
-    const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, (void *)(uintptr_t)4096, (void *)(uintptr_t)4096,
-                                 (void *)(uintptr_t)4096};
+    const weft_gemm_data data = gemm_data((void *)(uintptr_t)4096, (void *)(uintptr_t)4096, (void *)(uintptr_t)4096);
     uint64_t counter[2] = {0, 0};
     const weft_counters counters = {.own = c->tickets ? counter : NULL, .pace = c->tickets ? counter : NULL};
     weft_gemm_phase_params to;
@@ -520,8 +511,7 @@ static void launching_fails(void **state) {
     assert_int_equal(d->memory_new(&at[0], 2 * sizes.a + 16), 0);
     assert_int_equal(d->memory_new(&at[1], 2 * sizes.b), 0);
     assert_int_equal(d->memory_new(&at[2], 2 * sizes.c), 0);
-    const weft_gemm_data good = {sizeof(weft_gemm_data), WEFT_GEMM, (void *)(uintptr_t)at[0], (void *)(uintptr_t)at[1],
-                                 (void *)(uintptr_t)at[2]};
+    const weft_gemm_data good = gemm_data((void *)(uintptr_t)at[0], (void *)(uintptr_t)at[1], (void *)(uintptr_t)at[2]);
     assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
     weft_gemm_data data = good;
     data.a = NULL;
@@ -568,12 +558,71 @@ static void clusters_without_senders(void **state) {
     }
 }
 
+/* The kernel that a product with an epilogue takes, or, where `why` is not null, why there is none. */
+static void takes(const weft_gemm *p, const char *kernel, const char *why) {
+    const weft_device device = gpu();
+    weft_plan *plan;
+    weft_message message = {""};
+    const weft_status status = plan_on(&plan, p, NULL, NULL, &device, &message);
+    if (why ? status != WEFT_UNSUPPORTED || !strstr(message.text, why)
+            : status != WEFT_OK || !strstr(weft_plan_kernel(plan), kernel)) {
+        fail_msg("%s instead of %s", status ? message.text : weft_plan_kernel(plan), why ? why : kernel);
+    }
+    if (!why) { /* a workspace where columns are added up, and only then */
+        assert_int_equal(weft_plan_workspace(plan) > 0, (p->extras & WEFT_GEMM_COLUMN_SUMS) != 0);
+    }
+    weft_plan_destroy(plan);
+}
+
+/* Epilogues that this family has, those that it leaves to the portable one, and those that no GPU has. */
+static void epilogues(void **state) {
+    (void)state;
+    script(NULL);
+    weft_gemm p = small();
+    p.activation = WEFT_RELU;
+    takes(&p, "_fused__sm90a", NULL);
+    p.gated = 1;
+    takes(&p, "_fused__sm90a", NULL);
+    p = small();
+    p.extras = 2 * WEFT_GEMM_COLUMN_SUMS - 1;
+    takes(&p, "_fused__sm90a", NULL);
+    p.beta = 1; /* beside a residual */
+    takes(&p, "_fused__portable", NULL);
+    p = small();
+    p.extras = WEFT_GEMM_BIAS;
+    p.n = 143;
+    p.ldc = 144;
+    takes(&p, "_fused__portable", NULL);
+    p.extras = WEFT_GEMM_ROW_SCALE;
+    takes(&p, "_fused__sm90a", NULL);
+    p = small();
+    p.a_major = WEFT_COL_MAJOR;
+    p.extras = WEFT_GEMM_COLUMN_SUMS;
+    takes(&p, "_fused__portable", NULL);
+    p = small();
+    p.c_major = WEFT_COL_MAJOR;
+    p.extras = WEFT_GEMM_BIAS;
+    takes(&p, "_fused__portable", NULL);
+    p.extras = WEFT_GEMM_COLUMN_SUMS;
+    takes(&p, NULL, "it has no column sums of a column-major C");
+    p.extras = 0;
+    p.gated = 1;
+    takes(&p, NULL, "it has no gates for a column-major C");
+    p = small();
+    p.extras = WEFT_GEMM_FUNCTION;
+    takes(&p, NULL, "a caller's function runs on the CPU only");
+    p = small();
+    p.extras = WEFT_GEMM_RESIDUAL;
+    p.ld_residual = 149;
+    takes(&p, "_fused__portable", NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters), cmocka_unit_test(no_kernel_fits), cmocka_unit_test(clusters_without_senders),
         cmocka_unit_test(choices),    cmocka_unit_test(locality),       cmocka_unit_test(phases),
         cmocka_unit_test(bands),      cmocka_unit_test(every_sm),       cmocka_unit_test(launching_fails),
-        cmocka_unit_test(splits),
+        cmocka_unit_test(splits),     cmocka_unit_test(epilogues),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

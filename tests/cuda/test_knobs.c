@@ -13,14 +13,18 @@ static void reads(void **state) {
         size_t family;
         const char *normal;
     } all[] = {
-        {NULL, {0, 0, 0, 0}, 0, ""},
-        {"", {0, 0, 0, 0}, 0, ""},
-        {"study", {0, 0, 0, 0}, 5, "study"},
-        {"study:precise", {1, 0, 0, 0}, 5, "study:precise"},
-        {"study:no-prefetch,precise", {1, 0, 1, 0}, 5, "study:precise,no-prefetch"},
-        {":ctas=1", {0, 0, 0, 1}, 0, ":ctas=1"},
-        {":ctas=032,mask-every-block", {0, 1, 0, 32}, 0, ":mask-every-block,ctas=32"},
-        {"a:ctas=2,no-prefetch,mask-every-block,precise", {1, 1, 1, 2}, 1, "a:precise,mask-every-block,no-prefetch,ctas=2"},
+        {NULL, {0, 0, 0, 0, 0}, 0, ""},
+        {"", {0, 0, 0, 0, 0}, 0, ""},
+        {"study", {0, 0, 0, 0, 0}, 5, "study"},
+        {"study:precise", {1, 0, 0, 0, 0}, 5, "study:precise"},
+        {"study:no-prefetch,precise", {1, 0, 1, 0, 0}, 5, "study:precise,no-prefetch"},
+        {":ctas=1", {0, 0, 0, 0, 1}, 0, ":ctas=1"},
+        {":ctas=032,mask-every-block", {0, 1, 0, 0, 32}, 0, ":mask-every-block,ctas=32"},
+        {"decode:keep-keys", {0, 0, 0, 1, 0}, 6, "decode:keep-keys"},
+        {"a:ctas=2,no-prefetch,mask-every-block,precise",
+         {1, 1, 1, 0, 2},
+         1,
+         "a:precise,mask-every-block,no-prefetch,ctas=2"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         weft_cuda_knobs knobs;
@@ -37,7 +41,8 @@ static void reads(void **state) {
 static void refuses(void **state) {
     (void)state;
     static const char *const all[][2] = {
-        {"study:", "kernel option \"\" is unknown: there are precise, mask-every-block, no-prefetch, ctas=1 to ctas=32"},
+        {"study:",
+         "kernel option \"\" is unknown: there are precise, mask-every-block, no-prefetch, keep-keys, ctas=1 to ctas=32"},
         {"study:precise,", "kernel option \"\" is unknown"},
         {"study:fast", "kernel option \"fast\" is unknown"},
         {"study:Precise", "kernel option \"Precise\" is unknown"},

@@ -50,7 +50,7 @@ static void known_lengths(void **state) {
     int32_t back[SEQUENCES + 1];
     assert_null(there.q_used);
     assert_null(there.kv_pad);
-    const uintptr_t first = (uintptr_t)c.lengths, end = first + weft_attention_kept_bytes(&plan->attention);
+    const uintptr_t first = (uintptr_t)c.lengths, end = first + plan->operation->kept_bytes(&plan->problem);
     const int32_t *const places[] = {there.q_starts, there.kv_starts, there.kv_used}, *const right[] = {starts, kv_starts,
                                                                                                         used};
     for (int i = 0; i < 3; i++) {
@@ -99,7 +99,7 @@ static void known_keys(void **state) {
     weft_plan *plan = lay_out(&p, &c);
     assert_int_equal(weft_cuda_place_lengths(plan, NULL), WEFT_OK);
     const uintptr_t at = (uintptr_t)c.main->walk.reach.sequences.lengths.kv_starts, first = (uintptr_t)c.lengths;
-    const size_t bytes = weft_attention_kept_bytes(&plan->attention);
+    const size_t bytes = plan->operation->kept_bytes(&plan->problem);
     int32_t back[SEQUENCES + 1];
     assert_true(bytes >= sizeof back);
     assert_in_range(at, first, first + bytes - sizeof back);

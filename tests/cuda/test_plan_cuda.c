@@ -277,11 +277,13 @@ static void no_kernel_fits(void **state) {
     weft_message message;
     g.m = g.n = g.k = 64;
     device.kernel = NULL;
-    assert_int_equal(plan_on(&plan, &g, NULL, NULL, &device, &message), WEFT_UNSUPPORTED);
-    assert_string_equal(
-        message.text,
-        "no CUDA kernel fits: hopper_gemm: it takes bf16 and fp16, not fp32; portable_gemm: it takes bf16 and "
-        "fp16, not fp32");
+    s = (weft_schedule)WEFT_SCHEDULE_INIT;
+    s.sweep = WEFT_SWEEP_PAIR;
+    assert_int_equal(plan_on(&plan, &g, &s, NULL, &device, &message), WEFT_UNSUPPORTED);
+    assert_string_equal(message.text,
+                        "no CUDA kernel fits: hopper_gemm: it adds parts of fp32 from the smallest to the "
+                        "largest, forward only; portable_gemm: it adds parts of fp32 from the smallest to the "
+                        "largest, forward only");
     nothing_left();
 }
 

@@ -77,7 +77,8 @@ static void compare(const tensors *t) {
         const weft_ref_row want = weft_ref_attention_row(p, &t->data, batch, head, row, weights, exact);
         for (int64_t d = 0; d < p->head_dim_v; d++) {
             const size_t at = weft_row_index(&p->o_strides, batch, row, head) + (size_t)d;
-            assert_near(weft_ref_load(p->dtype, t->data.o, at), exact[d], 0.01 * fmax(1, fabs(exact[d])));
+            assert_near(weft_ref_load(weft_attention_out_dtype(p), t->data.o, at), exact[d],
+                        0.01 * fmax(1, fabs(exact[d])));
         }
         assert_number(t->data.lse[i], want.lse);
         if (t->data.max) {
@@ -244,6 +245,36 @@ static void refused(const weft_attention *p, const char *kernel, const weft_sche
     }
 }
 
+/* The fastest families store what their inputs are of, and say so; a plan takes a general variant in their place. */
+static void results_in_fp32(void **state) {
+    (void)state;
+    static const struct {
+        const char *kernel;
+        int64_t queries;
+    } others[] = {{"hopper_attention", 300}, {"decode", 1}};
+    weft_attention p = WEFT_ATTENTION_INIT;
+    p.kv_seq = 4000;
+    p.dtype = WEFT_BF16;
+    p.head_dim = 64;
+    p.o_dtype = 1 + WEFT_FP32;
+    script(NULL);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        p.seq = others[i].queries;
+        refused(&p, others[i].kernel, NULL, "it has no results in fp32");
+        expect(&p, NULL,
+               p.seq == 1 ? "attention_bf16_d64_64x64__study_general_fast"
+                          : "attention_bf16_d64_128x64__study_general_fast");
+    }
+    weft_attention latent = p;
+    latent.head_dim_v = 512;
+    latent.extras = WEFT_QV;
+    refused(&latent, "mla", NULL, "it has no results in fp32");
+    p.operation = WEFT_ATTENTION_BACKWARD;
+    refused(&p, "hopper_backward", NULL, "it has no results in fp32");
+    expect(&p, NULL, "attention_backward_bf16_d64_64x64__study_dk_dv");
+    nothing_left();
+}
+
 /* Tiles do not cross blocks: a Hopper's are too large for small ones. */
 static void masks_of_pairs(void **state) {
     (void)state;
@@ -369,8 +400,9 @@ static void bad_lengths(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(parameters), cmocka_unit_test(other_lengths),
-                                       cmocka_unit_test(choices),    cmocka_unit_test(masks_of_pairs),
-                                       cmocka_unit_test(caches),     cmocka_unit_test(bad_lengths)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(parameters),     cmocka_unit_test(other_lengths),
+                                       cmocka_unit_test(choices),        cmocka_unit_test(results_in_fp32),
+                                       cmocka_unit_test(masks_of_pairs), cmocka_unit_test(caches),
+                                       cmocka_unit_test(bad_lengths)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,8 @@ static void tidy_attention(weft_attention *p) {
 }
 
 static void tidy_gemm(weft_gemm *p) {
-    p->dtype = p->dtype == WEFT_FP16 ? WEFT_FP16 : WEFT_BF16;
+    p->dtype = p->dtype == WEFT_FP16 || p->dtype == WEFT_FP32 ? p->dtype : WEFT_BF16;
+    p->precision = (int32_t)((uint32_t)p->precision % 3);
     p->c_dtype = (weft_dtype)(p->c_dtype & 1 ? WEFT_FP32 : p->dtype);
     p->a_major = (weft_major)(p->a_major & 1);
     p->b_major = (weft_major)(p->b_major & 1);
@@ -49,6 +50,11 @@ static void tidy_gemm(weft_gemm *p) {
     p->a_stride = p->b_stride = p->c_stride = 0;
     p->alpha = 1;
     p->beta = p->beta == 0 ? 0 : 1;
+    p->extras &= 2 * WEFT_GEMM_COLUMN_SUMS - 1;
+    p->activation &= 3;
+    p->gated &= 1;
+    p->bias_dtype = (weft_dtype)(p->bias_dtype & 1);
+    p->ld_residual = p->residual_stride = 0;
 }
 
 /* A specification: none, of words in any order, or any text. What can be read means the same in its normal form. */
@@ -150,6 +156,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             p.dtype = (weft_dtype)((uint64_t)p.dtype % 3);
             p.o_dtype = (weft_dtype)((uint64_t)p.o_dtype % 3);
             p.layout = (weft_layout)((uint64_t)p.layout % 2);
+            p.into &= 1;
+            p.sum &= 1;
+            p.lse_stride = 0;
         }
         weft_combine_data where = WEFT_COMBINE_DATA_INIT;
         for (uint64_t i = 0; i < WEFT_MOST_PARTS; i++) {
@@ -166,8 +175,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             tidy_gemm(&p);
         }
         expect(plan_on(&plan, &p, &schedule, NULL, &gpu, &message), &message, plan);
-        const weft_gemm_data where = {sizeof(weft_gemm_data), WEFT_GEMM, take_pointer(&in, 1), take_pointer(&in, 2),
-                                      take_pointer(&in, 3)};
+        weft_gemm_data where = WEFT_GEMM_DATA_INIT;
+        where.a = take_pointer(&in, 1);
+        where.b = take_pointer(&in, 2);
+        where.c = take_pointer(&in, 3);
+        where.bias = take_pointer(&in, 4);
+        where.residual = take_pointer(&in, 5);
+        where.scale = take_pointer(&in, 6);
+        where.row_scale = take_pointer(&in, 7);
+        where.column_scale = take_pointer(&in, 8);
+        where.column_sums = take_pointer(&in, 9);
+        where.workspace = take_pointer(&in, 10);
         status = plan ? weft_plan_enqueue(plan, &where, NULL, &message) : WEFT_FAILED;
     }
     char text[64];

@@ -182,6 +182,7 @@ static inline weft_attention take_attention(input *in) {
     }
     p.qv_strides = take_strides(in);
     p.q_most = take_or(in, 0);
+    p.o_dtype = (int32_t)take_or(in, 0);
     return p;
 }
 
@@ -204,6 +205,13 @@ static inline weft_gemm take_gemm(input *in) {
     p.c_stride = take_or(in, 0);
     p.alpha = take(in) % 3 == 0 ? take_real(in) : 1;
     p.beta = take(in) % 3 == 0 ? take_real(in) : 0;
+    p.extras = (int32_t)take_or(in, 0);
+    p.activation = (int32_t)take_or(in, 0);
+    p.gated = (int32_t)take_or(in, 0);
+    p.bias_dtype = (weft_dtype)take_or(in, WEFT_FP32);
+    p.ld_residual = take_or(in, 0);
+    p.residual_stride = take_or(in, 0);
+    p.precision = (int32_t)take_or(in, 0);
     return p;
 }
 
@@ -219,6 +227,9 @@ static inline weft_combine take_combine(input *in) {
     p.layout = (weft_layout)take_or(in, WEFT_BSHD);
     p.part_strides = take_strides(in);
     p.o_strides = take_strides(in);
+    p.into = (int32_t)take_or(in, 0);
+    p.sum = (int32_t)take_or(in, 0);
+    p.lse_stride = take_or(in, 0);
     return p;
 }
 

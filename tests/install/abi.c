@@ -87,6 +87,27 @@ static void gemm(void) {
     CHECK(weft_problem_buffer(&p, 3, &buffer.value, &message) == WEFT_NOT_FOUND);
 }
 
+static void combination(void) {
+    const float parts[2][2] = {{1, 2}, {3, 4}}, lse = 0;
+    float o[2];
+    weft_combine p = WEFT_COMBINE_INIT;
+    weft_combine_data data = WEFT_COMBINE_DATA_INIT;
+    p.seq = 1;
+    p.head_dim = 2;
+    for (int i = 0; i < 2; i++) {
+        data.parts[i] = parts[i];
+        data.lses[i] = &lse;
+    }
+    data.o = o;
+    CHECK(weft_combine_parts(&p, &data, &message) == WEFT_OK);
+    CHECK(o[0] == 2 && o[1] == 3); /* means */
+#ifndef WEFT_SHORTER
+    p.into = p.sum = 1;
+    CHECK(weft_combine_parts(&p, &data, &message) == WEFT_OK);
+    CHECK(o[0] == 6 && o[1] == 9);
+#endif
+}
+
 static void simulation(void) {
     enum { DOMAINS = 8 }; /* of an MI300X */
     weft_attention p = WEFT_ATTENTION_INIT;
@@ -131,6 +152,7 @@ static void simulation(void) {
 int main(void) {
     attention();
     gemm();
+    combination();
     simulation();
     printf("weft %s, compiled against %s: attention %zu bytes, machine %zu\n", weft_version(), WEFT_VERSION,
            sizeof(weft_attention), sizeof(weft_machine));

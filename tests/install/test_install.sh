@@ -39,6 +39,9 @@ done
 "$work/prefix/bin/weft" --version | grep -qx 'weft 0.3.0'
 [ -f "$work/prefix/share/weft/machines/gb10.ini" ]
 [ -f "$work/prefix/share/weft/profiles/generic.ini" ]
+if [ -e "$build/libweft_mpi.so" ]; then
+    [ -f "$libraries/libweft_mpi.so" ]
+fi
 bash -n "$work/prefix/share/bash-completion/completions/weft"
 completions=$(bash -c ". '$work/prefix/share/bash-completion/completions/weft'
     COMP_WORDS=(weft run gemm --order hil) COMP_CWORD=4; _weft; echo \"\${COMPREPLY[*]}\"")

@@ -3,4 +3,4 @@
 set -eu
 cd "$(dirname "$0")/../.."
 exec cppcheck --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --quiet --std=c11 -j "$(nproc)" \
-    --suppress=missingIncludeSystem -D_POSIX_C_SOURCE=200809L -I include -I src -I cli src cli bench examples
+    --suppress=missingIncludeSystem -D_POSIX_C_SOURCE=200809L -I include -I src -I cli src mpi cli bench examples

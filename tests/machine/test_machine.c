@@ -148,6 +148,44 @@ static void test_right_text(void **state) {
     assert_string_equal(m.gemm_profile, "mine");
 }
 
+/* What joins GPUs: whole, or not at all. */
+static void test_links(void **state) {
+    (void)state;
+    static const char links[] = "gemm = mine | Müller\n"                /* 43 */
+                                "[links]\n"                             /* 44 */
+                                "topology = mesh | datasheet\n"         /* 45 */
+                                "gpus = 16 | datasheet\n"               /* 46 */
+                                "bandwidth = 5e10 | datasheet\n"        /* 47 */
+                                "latency = 1e-6 | assumed\n"            /* 48 */
+                                "network_bandwidth = 2e9 | datasheet\n" /* 49 */
+                                "network_latency = 3e-6 | assumed\n";   /* 50 */
+    size_t bytes, length, at = find_line(right, sizeof right - 1, 43, &bytes);
+    char *text = splice(right, sizeof right - 1, at, bytes, links, sizeof links - 1, &length);
+    weft_machine m = WEFT_MACHINE_INIT;
+    weft_message message;
+    assert_int_equal(parse(text, length, &m, &message), WEFT_OK);
+    assert_int_equal(m.link_topology, WEFT_TOPOLOGY_MESH);
+    assert_int_equal(m.link_gpus, 16);
+    assert_true(m.link_bandwidth == 5e10 && m.link_latency == 1e-6 && m.network_bandwidth == 2e9 &&
+                m.network_latency == 3e-6 && m.launch == 0);
+    free(text);
+    assert_int_equal(parse(right, sizeof right - 1, &m, &message), WEFT_OK); /* a file without any */
+    assert_true(m.link_gpus == 0 && m.link_bandwidth == 0);
+    static const struct {
+        const char *lines, *says;
+    } wrong[] = {
+        {"gemm = a | b\n[links]\ngpus = 8 | c\n", "t.ini:45: gpus 8 of a node need the bandwidth of their links"},
+        {"gemm = a | b\n[links]\nbandwidth = 1e9 | c\n", "t.ini:45: links need gpus, the number of GPUs of a node"},
+        {"gemm = a | b\n[links]\nnetwork_latency = 1e-6 | c\n", "t.ini:45: links need gpus, the number of GPUs of a node"},
+        {"gemm = a | b\n[links]\ngpus = 1 | c\nnetwork_latency = 1e-6 | c\n",
+         "t.ini:46: network_latency needs network_bandwidth"},
+        {"gemm = a | b\n[links]\ntopology = star | c\n", "t.ini:45: topology = star: must be switch|full|ring|mesh"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        expect_error(43, wrong[i].lines, wrong[i].says);
+    }
+}
+
 /* Line ends of other systems, a byte order mark and a last line without an end change nothing. */
 static void test_line_ends(void **state) {
     (void)state;
@@ -636,7 +674,8 @@ static void expect_located(const char *message, int lines) {
 
 /* Whether a file may lack this line. Of the two of GPCs, a file has both or none. */
 static int is_optional(const char *line) {
-    static const char *const keys[] = {"aliases", "fp8", "queue", "waiting"};
+    static const char *const keys[] = {"aliases", "fp8",     "queue",           "waiting",
+                                       "launch",  "latency", "network_latency", "topology"};
     int found = 0;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         found |= strncmp(line, keys[i], strlen(keys[i])) == 0;
@@ -727,12 +766,13 @@ static void test_flips(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_right_text),  cmocka_unit_test(test_line_ends),         cmocka_unit_test(test_built_in),
-        cmocka_unit_test(test_form_errors), cmocka_unit_test(test_value_errors),      cmocka_unit_test(test_cross_errors),
-        cmocka_unit_test(test_one_domain),  cmocka_unit_test(test_arguments),         cmocka_unit_test(test_not_found),
-        cmocka_unit_test(test_any_case),    cmocka_unit_test(test_aliases),           cmocka_unit_test(test_gpcs),
-        cmocka_unit_test(test_files),       cmocka_unit_test(test_values_round_trip), cmocka_unit_test(test_host),
-        cmocka_unit_test(test_locale),      cmocka_unit_test(test_mutations),         cmocka_unit_test(test_flips),
+        cmocka_unit_test(test_right_text),   cmocka_unit_test(test_links),       cmocka_unit_test(test_line_ends),
+        cmocka_unit_test(test_built_in),     cmocka_unit_test(test_form_errors), cmocka_unit_test(test_value_errors),
+        cmocka_unit_test(test_cross_errors), cmocka_unit_test(test_one_domain),  cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_not_found),    cmocka_unit_test(test_any_case),    cmocka_unit_test(test_aliases),
+        cmocka_unit_test(test_gpcs),         cmocka_unit_test(test_files),       cmocka_unit_test(test_values_round_trip),
+        cmocka_unit_test(test_host),         cmocka_unit_test(test_locale),      cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_flips),
     };
     return cmocka_run_group_tests_name("machine", tests, NULL, NULL);
 }

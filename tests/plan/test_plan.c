@@ -173,7 +173,7 @@ static void buffers_are_checked(void **state) {
     data.lse = o + 16 * 8 * 64 - 1;
     assert_int_equal(weft_plan_run(plan, &data, &message), WEFT_INVALID);
     assert_string_equal(message.text, "lse overlaps o");
-    const weft_gemm_data wrong = {sizeof(weft_gemm_data), WEFT_GEMM, q, k, v};
+    const weft_gemm_data wrong = gemm_data(q, k, v);
     assert_int_equal(weft_plan_run(plan, &wrong, &message), WEFT_INVALID);
     assert_string_equal(message.text, "the plan is for attention, and the data for gemm");
     assert_int_equal(weft_plan_run(NULL, &data, &message), WEFT_INVALID);
@@ -228,7 +228,7 @@ static void *run_often(void *user) {
     t->thread = pthread_self();
     t->status = a && c ? WEFT_OK : WEFT_NO_MEMORY;
     for (int i = 0; i < RUNS && t->status == WEFT_OK; i++) {
-        const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, a, a, c};
+        const weft_gemm_data data = gemm_data(a, a, c);
         t->status = i % 2 ? weft_plan_run(t->plan, &data, NULL) /* which tells nobody */
                           : weft_plan_run_with_progress(t->plan, &data, on_progress, t, NULL);
     }

@@ -4,7 +4,7 @@
 
 #include <weft/weft.h>
 
-enum { ROW_SUM = WEFT_COMBINE + 1 };
+enum { ROW_SUM = WEFT_GROUPED_GEMM + 1 };
 
 typedef struct row_sum {
     size_t struct_size;

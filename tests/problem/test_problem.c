@@ -2,6 +2,7 @@
 #include "../cmocka_all.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "../masks.h"
@@ -62,6 +63,9 @@ static void bad_attentions(void **state) {
     REFUSED(attention, q_strides.seq, -8, "q_strides are negative: batch 0, seq -8, head 0");
     REFUSED(attention, k_strides.batch, INT64_MAX, "k spans more than 2^59 elements");
     REFUSED(attention, o_strides.seq, 56, "o_strides make rows of o overlap: batch 0, seq 56, head 0");
+    REFUSED(attention, o_dtype, 1 + WEFT_FP16, "o_dtype 2 (fp16) is neither dtype (fp32) nor fp32");
+    REFUSED(attention, o_dtype, 9, "o_dtype 9 (not 1 + a weft_dtype) is neither dtype (fp32) nor fp32");
+    REFUSED(attention, o_dtype, -1, "o_dtype -1 (not 1 + a weft_dtype) is neither dtype (fp32) nor fp32");
     REFUSED(attention, struct_size, 0,
             "struct_size 0 of the problem is not one that this library knows: initialise it with its _INIT");
 
@@ -135,6 +139,34 @@ static void qv_is_a_buffer(void **state) {
     assert_string_equal(message.text, "qv overlaps o");
 }
 
+/* What is of the dtype of results: outputs, and O where it is an input. */
+static void results_in_fp32(void **state) {
+    (void)state;
+    static const struct {
+        int32_t operation;
+        const char *results;
+    } passes[] = {{WEFT_ATTENTION, " o "}, {WEFT_ATTENTION_BACKWARD, " grad_q grad_k grad_v o "}};
+    for (size_t pass = 0; pass < sizeof passes / sizeof *passes; pass++) {
+        weft_attention p = good_attention(), r;
+        weft_buffer buffer = WEFT_BUFFER_INIT;
+        p.operation = passes[pass].operation;
+        p.dtype = WEFT_BF16;
+        p.o_dtype = 1 + WEFT_FP32;
+        for (size_t i = 0; weft_problem_buffer(&p, i, &buffer, NULL) == WEFT_OK; i++) {
+            char name[24];
+            snprintf(name, sizeof name, " %s ", buffer.name);
+            const int is_fp32 = strstr(passes[pass].results, name) || strcmp(buffer.name, "lse") == 0;
+            assert_int_equal(buffer.dtype, is_fp32 ? WEFT_FP32 : WEFT_BF16);
+        }
+        assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
+        assert_string_equal(weft_attention_lacks(&r, ~WEFT_HAS_FP32_OUT), "results in fp32");
+        p.o_dtype = 1 + WEFT_BF16; /* as they are without it */
+        assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
+        assert_int_equal(r.o_dtype, 0);
+        assert_null(weft_attention_lacks(&r, 0));
+    }
+}
+
 static void bad_gemms(void **state) {
     (void)state;
     REFUSED(gemm, m, 0, "m 0 is not between 1 and 2147483647");
@@ -145,6 +177,8 @@ static void bad_gemms(void **state) {
     REFUSED(gemm, ldc, INT64_MAX, "c spans more than 2^59 elements");
     REFUSED(gemm, a_major, (weft_major)2, "a_major 2 is not WEFT_ROW_MAJOR or WEFT_COL_MAJOR");
     REFUSED(gemm, c_dtype, (weft_dtype)-1, "c_dtype -1 is not WEFT_FP32, WEFT_FP16, WEFT_BF16 or WEFT_FP8");
+    REFUSED(gemm, precision, 3, "precision 3 is not a weft_precision");
+    REFUSED(gemm, precision, -1, "precision -1 is not a weft_precision");
     REFUSED(gemm, beta, (double)NAN, "alpha 1 and beta nan must be finite");
 }
 
@@ -283,6 +317,7 @@ static void repeated_inputs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(bad_attentions),
+                                       cmocka_unit_test(results_in_fp32),
                                        cmocka_unit_test(bad_qv),
                                        cmocka_unit_test(qv_is_a_buffer),
                                        cmocka_unit_test(bad_gemms),

@@ -19,6 +19,8 @@ if [ -z "${WEFT_PYTHON:-}" ] && [ ! -e "$folder/ready" ]; then
         echo "skipped: pip cannot bring numpy, pytest, hypothesis and ml_dtypes: $(tail -n 1 "$folder.log")"
         exit 77
     fi
+    # Without an MPI, or a wheel for it, ranks are tested as threads alone.
+    "$python" -m pip install --quiet --disable-pip-version-check mpi4py >>"$folder.log" 2>&1 || true
     touch "$folder/ready"
 fi
 

@@ -36,7 +36,7 @@ def differences(structures, folder):
             lines.append(f'printf("{structure.__name__}.{field} %zu %zu\\n", offsetof({name}, {field}), sizeof((({name} *)0)->{field}));')
         lines.append(f'printf("{structure.__name__} 0 %zu\\n", sizeof({name}));')
     source, program = folder / "offsets.c", folder / "offsets"
-    headers = ("stdio.h", "stddef.h", "weft/search.h", "weft/trace.h", "weft/tune.h")
+    headers = ("stdio.h", "stddef.h", "weft/dist.h", "weft/search.h", "weft/trace.h", "weft/tune.h")
     head = "".join(f"#include <{header}>\n" for header in headers) + "int main(void) {\n"
     source.write_text(head + "\n".join(lines) + "\n}\n")
     subprocess.run(["cc", "-std=c11", f"-I{ROOT}/include", str(source), "-o", str(program)], check=True)
@@ -98,7 +98,10 @@ def test_extras_are_those_of_the_header():
     with open(os.path.join(ROOT, "include", "weft", "weft.h")) as file:
         bits = dict(re.findall(r"    WEFT_([A-Z_]+) = (\d+),? +/\*\*< (?:data|lengths|pairs)\.", file.read()))
     names = {"STARTS": "q_starts", "BLOCKS": "block_starts"}
+    of_gemm = {name: bits.pop(name) for name in list(bits) if name.startswith("GEMM_")}
     assert {names.get(name, name.lower()): int(bit) for name, bit in bits.items()} == _c.EXTRAS
+    del of_gemm["GEMM_FUNCTION"]  # which is not for Python
+    assert {name[len("GEMM_") :].lower(): int(bit) for name, bit in of_gemm.items()} == _c.GEMM_EXTRAS
 
 
 def test_version_is_the_header_s():

@@ -144,3 +144,15 @@ def test_threads_at_the_edge_of_what_is_kept():
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(32)))
+
+
+def test_results_in_float32():
+    q, k, v = (np.random.default_rng(i).standard_normal((2, 60, 2, 16)).astype("float16") for i in range(3))
+    out, exact = np.empty((2, 60, 2, 16), "f"), attention(q, k, v)[0]
+    assert weft.attention(q, k, v, out=out) is out
+    rounded = weft.attention(q, k, v)
+    assert rounded.dtype == np.float16 and abs(out - exact).max() < abs(rounded - exact).max() / 2
+    problem = weft.Attention(60, 16, 2, 2, dtype="fp16", o_dtype="fp32")
+    assert "fp16, fp32 out" in weft.plan(problem).text
+    with pytest.raises(weft.Invalid, match=r"o_dtype 3 \(bf16\) is neither dtype \(fp16\) nor fp32"):
+        weft.plan(weft.Attention(60, 16, dtype="fp16", o_dtype="bf16"))

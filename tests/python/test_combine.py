@@ -68,6 +68,24 @@ def test_packed_parts():
     assert (o == weft.combine(outputs, lses)).all()
 
 
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 9), st.integers(1, 4), st.booleans(), st.sampled_from(["float32", "float16"]),
+       st.integers(0, 2**32 - 1))  # fmt: skip
+def test_parts_come_one_by_one(parts, batch, seq, heads, bhsd, dtype, seed):
+    rng = np.random.default_rng(seed)
+    shape = (batch, heads, seq, 8) if bhsd else (batch, seq, heads, 8)
+    outputs, lses = [normal(rng, *shape).astype(dtype) for _ in range(parts)], [normal(rng, batch, heads, seq) for _ in range(parts)]
+    layout = "bhsd" if bhsd else "bshd"
+    all_o = np.full((batch, heads, seq + 5, 8) if bhsd else (batch, seq + 5, heads, 8), np.nan, "f")  # some rows of it
+    all_lse = np.full((batch, heads, seq + 5), -np.inf, "f")
+    o, lse = (all_o[:, :, 2 : seq + 2] if bhsd else all_o[:, 2 : seq + 2]), all_lse[:, :, 2 : seq + 2]
+    for output, of_output in zip(outputs, lses):
+        assert weft.combine([output], [of_output], layout=layout, into=(o, lse)) == (o, lse)
+    want_o, want_lse = weft.combine(outputs, lses, layout=layout, return_lse=True, out=np.empty(shape, "f"))
+    assert_close(o, want_o, "float32")
+    assert_close(lse, want_lse, "float32")
+    assert np.isnan(all_o).sum() == 5 * batch * heads * 8 and np.isneginf(all_lse).sum() == 5 * batch * heads
+
+
 def test_torch():
     torch = pytest.importorskip("torch", reason="torch is not importable here: its tests are skipped")
     outputs = [torch.randn(2, 3, 4, 8).bfloat16() for _ in range(3)]
@@ -76,6 +94,10 @@ def test_torch():
     weights = torch.softmax(torch.stack(lses), 0).permute(0, 1, 3, 2)[..., None]
     assert o.dtype == torch.bfloat16 and torch.allclose(lse, torch.logsumexp(torch.stack(lses), 0), atol=1e-5)
     assert torch.allclose(o.float(), (torch.stack(outputs).float() * weights).sum(0), atol=3e-2)
+    running = torch.empty(2, 3, 4, 8), torch.full((2, 4, 3), -torch.inf)
+    for output, of_output in zip(outputs, lses):
+        weft.combine([output], [of_output], into=running)
+    assert torch.allclose(running[1], lse, atol=1e-5) and torch.allclose(running[0], o.float(), atol=3e-2)
     with pytest.raises(weft.Unsupported, match="no gradient"):
         weft.combine([x.float().requires_grad_() for x in outputs], lses)
 
@@ -97,3 +119,15 @@ def test_what_is_refused():
     for out, message in [(o[:, :1], r"out is \(1, 1, 3, 4\), and the result is \(1, 2, 3, 4\)"), (np.broadcast_to(o[:, :1], o.shape), "read-only")]:
         with pytest.raises(weft.Invalid, match=message):
             weft.combine([o], [lse], out=out)
+    read_only = np.zeros_like(lse)
+    read_only.flags.writeable = False
+    for into, message in [
+        ((o, read_only), "lse is read-only"), ((o, lse[:, :2]), r"the lse of into is \(1, 2, 2\), not \(1, 3, 2\)"),
+        ((o, lse.astype("d")), "float64"), ((o[:, :1], lse), r"out is \(1, 1, 3, 4\)"),
+        ((o, np.zeros((1, 2, 3), "f").swapaxes(1, 2)), r"the lse of into has strides \(6, 1, 3\)"),
+        ((o, np.zeros((2, 3, 3), "f")[:, :, :2]), r"the lse of into is \(2, 3, 2\)"),
+    ]:  # fmt: skip
+        with pytest.raises((weft.Invalid, weft.Unsupported), match=message):
+            weft.combine([o], [lse], into=into)
+    with pytest.raises(weft.Invalid, match="leave out and return_lse out"):
+        weft.combine([o], [lse], into=(o, lse), out=o)

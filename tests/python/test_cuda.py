@@ -31,6 +31,9 @@ class ndarray:
     def __dlpack_device__(self):
         return 2, self.index
 
+    def __getitem__(self, key):
+        return ndarray(self.array[key], self.index)
+
 
 class Stream:
     ptr = 0
@@ -61,8 +64,8 @@ def cupy(monkeypatch):
     return module
 
 
-def array(seed, *shape):
-    x = on_device(shape, np.float16)
+def array(seed, *shape, dtype=np.float16):
+    x = on_device(shape, dtype)
     x[...] = np.random.default_rng(seed).standard_normal(shape)
     return ndarray(x)
 
@@ -150,6 +153,36 @@ def test_matmul(cupy, products, turned):
     assert products == [[(weft.plans.CUDA, 0), 0x7000]] and a.asked == b.asked == [0x7000]
 
 
+@pytest.mark.parametrize("precision, tolerance", [("fp32", 1e-5), ("bf16x3", 1e-3), ("tf32", 3e-2)])
+def test_fp32(cupy, precision, tolerance):
+    """Of any sizes and layouts; a launch before the product's writes what it reads to a workspace of the framework's."""
+    for seed, (m, n, k) in enumerate(((40, 56, 24), (37, 61, 33), (1, 5, 1), (70, 3, 100))):
+        a, b = array(2 * seed, m, k, dtype=np.float32), array(2 * seed + 1, *((n, k) if seed % 2 else (k, n)), dtype=np.float32)
+        b = ndarray(b.array.T) if seed % 2 else b
+        exact = a.array.astype("d") @ b.array.astype("d")
+        for options in ({}, {"activation": "relu", "column_sums": True}):
+            c = weft.matmul(a, b, precision=precision, **options)
+            c, expected = (c[0], np.maximum(exact, 0)) if options else (c, exact)
+            assert c.array.shape == (m, n) and c.array.dtype == np.float32
+            np.testing.assert_allclose(c.array, expected, atol=tolerance)
+    kernels = {"fp32": "gemm_bf16_kk", "bf16x3": "gemm_bf16_kk", "tf32": "gemm_tf32_kk"}
+    plan = weft.plan(weft.Gemm(512, 512, 512, precision=precision), device="cuda")
+    assert kernels[precision] in plan.text and plan.json["problem"].get("precision", "fp32") == precision
+
+
+def test_epilogues(cupy):
+    """By the fake's own products: what a launch is told of an epilogue, and the launch behind it that adds up columns."""
+    a, b, residual = array(0, 40, 24), array(1, 24, 64), array(2, 40, 32)
+    bias, rows = (ndarray(on_device(n, "float32")) for n in (64, 40))
+    bias.array[:], rows.array[:] = np.linspace(-1, 1, 64), np.linspace(0, 2, 40)
+    c, sums = weft.matmul(a, b, bias=bias, row_scale=rows, gate="relu", residual=residual, scale=0.5, column_sums=True)
+    z = 0.5 * rows.array[:, None].astype("d") * (a.array.astype("d") @ b.array.astype("d")) + bias.array
+    expected = np.maximum(z[:, :32], 0) * z[:, 32:] + residual.array
+    assert isinstance(c, ndarray) and c.shape == (40, 32) and sums.shape == (32,)
+    assert_close(c.array / 10, expected / 10, "float16")
+    np.testing.assert_allclose(sums.array, expected.sum(0), atol=1e-3)
+
+
 def test_a_product_in_a_capture_is_kept(cupy, products):
     a = array(0, 16, 16)
     before = len(weft.plans._pinned)
@@ -190,6 +223,24 @@ def test_combines_parts(cupy):
     want = (np.stack([x.array for x in parts]) * weights).sum(0) / weights.sum(0)
     assert_close(o.array, want, "float16")
     assert_close(lse.array, np.log(weights.sum(0))[..., 0].swapaxes(1, 2), "float32")
+    running = ndarray(on_device((2, 5, 3, 16), np.float32)), ndarray(on_device((2, 3, 5), np.float32))
+    running[1].array[...] = -np.inf
+    for part, of_part in zip(parts, lses):
+        weft.combine([part], [of_part], into=running)
+    assert_close(running[0].array, want, "float16")
+    assert_close(running[1].array, lse.array, "float32")
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_groups(cupy, masked):
+    rows, starts = (5, 0, 9), [0, 5, 5, 14]
+    a, b = array(0, 3, 9, 16) if masked else array(0, 14, 16), array(1, 3, 16, 24)
+    bounds = ndarray(on_device((3 if masked else 4,), np.int32))
+    bounds.array[...] = rows if masked else starts
+    c = weft.grouped_matmul(a, b, **{"counts" if masked else "starts": bounds})
+    for g, count in enumerate(rows):
+        here = (g, slice(0, count)) if masked else slice(starts[g], starts[g + 1])
+        assert_close(c.array[here], a.array[here].astype("d") @ b.array[g].astype("d"), "float16")
 
 
 def test_tells_of_pages_that_are_none(cupy):

@@ -14,7 +14,7 @@ def blocks(name):
         return re.findall(r"^```python\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("name, printed", [("docs/python.md", "sawtooth"), ("docs/own-order.md", "(0, 1, 1)"), ("docs/own-kernel.md", "sectors="), ("docs/serving.md", "(9, 8, 64)"), ("README.md", "sawtooth")])
+@pytest.mark.parametrize("name, printed", [("docs/python.md", "sawtooth"), ("docs/own-order.md", "(0, 1, 1)"), ("docs/own-kernel.md", "sectors="), ("docs/serving.md", "(9, 8, 64)"), ("docs/context-parallelism.md", "rank 3: 250 rows, True"), ("README.md", "sawtooth")])
 def test_examples(name, printed, capsys):
     names = {}
     found = blocks(name)

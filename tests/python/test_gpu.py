@@ -203,11 +203,82 @@ def test_ragged_products(m, n, k):
     assert_within_twice(c, a @ b, a.double() @ b.double())
 
 
+@pytest.mark.parametrize("m, n, k", [(256, 512, 128), (1000, 520, 264), (37, 60, 64), (130, 34, 40), (300, 72, 33)])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("gated", [False, True])
+def test_epilogues(gated, dtype, m, n, k):
+    """On Hopper by its own kernels, but for those that copy less than 16 bytes at a time."""
+    x, weight, bias = normal(m, k, dtype=dtype), normal(n, k, dtype=dtype), normal(n, dtype=dtype)
+    residual, rows = normal(m, n // 2 if gated else n, dtype=dtype), torch.rand(m, device="cuda")
+    silu = torch.nn.functional.silu
+
+    def expected(kind):
+        z = rows.to(kind)[:, None] * (x.to(kind) @ weight.to(kind).T) + bias.to(kind)
+        return (silu(z[:, : n // 2]) * z[:, n // 2 :] if gated else silu(z)) + residual.to(kind)
+
+    how = {"gate": "silu"} if gated else {"activation": "silu"}
+    c, sums = run(weft.matmul, x, weight.T, bias=bias, residual=residual, row_scale=rows, column_sums=True, **how)
+    exact = expected(torch.float64)
+    assert_within_twice(c, expected(torch.float32).to(dtype), exact)
+    assert (sums - exact.sum(0)).abs().max() <= 1e-4 * exact.abs().sum(0).max()
+    again = run(weft.matmul, x, weight.T, bias=bias, residual=residual, row_scale=rows, column_sums=True, **how)
+    assert torch.equal(c, again[0]) and torch.equal(sums, again[1])
+
+
 @pytest.mark.parametrize("m, n, k", [(64, 64, 33), (300, 70, 258), (129, 131, 7)])
 def test_misaligned_products(m, n, k):
     """Lines of A and B that begin anywhere: 2 or 4 bytes are copied at a time."""
     a, b = normal(m, k), normal(k, n)
     assert_within_twice(run(weft.matmul, a, b), a @ b, a.double() @ b.double())
+
+
+# What a product may be off by of the sum of the products of absolute values, beside what a sum in fp32 is.
+SHARES = {"fp32": 2**-24, "bf16x3": 2**-15, "tf32": 2**-9}
+
+
+@pytest.mark.parametrize("precision", list(SHARES))
+@pytest.mark.parametrize("m, n, k", [(256, 256, 128), (37, 61, 33), (1, 300, 40), (1000, 520, 264), (130, 34, 1), (2048, 2304, 4096)])
+def test_fp32(m, n, k, precision, capsys):
+    """Of matrices that lie anyhow, beside torch's products in fp32 and by TF32, all against fp64."""
+    for a_memory, b_memory in itertools.product(("rows", "columns", "sliced"), repeat=2):
+        a, b = matrix(m, k, torch.float32, a_memory), matrix(k, n, torch.float32, b_memory)
+        exact, size = a.double() @ b.double(), a.double().abs() @ b.double().abs()
+        c = run(weft.matmul, a, b, precision=precision)
+        errors = {"weft": (c - exact).abs()}
+        for name in ("highest", "high"):
+            torch.set_float32_matmul_precision(name)
+            errors[name] = (a @ b - exact).abs()
+        torch.set_float32_matmul_precision("highest")
+        with capsys.disabled():
+            told = ", ".join(f"{name} {error.max() / size.max():.1e}" for name, error in errors.items())
+            print(f"\n{m}x{n}x{k} {a_memory} {b_memory} by {precision}: {told}", end="")
+        # Tensor cores cut sums off once in sixteen terms; torch's plain kernel rounds them.
+        allowed = SHARES[precision] * size + (k / 8 + 8) * 2**-23 * size
+        assert (errors["weft"] <= allowed).all()
+        again = run(weft.matmul, a, b, precision=precision)
+        assert torch.equal(c, again)
+
+
+def test_gradients_of_fp32():
+    a, b = normal(200, 72, dtype=torch.float32).requires_grad_(), normal(72, 130, dtype=torch.float32).requires_grad_()
+    grad = torch.randn(200, 130, device="cuda")
+    got = torch.autograd.grad(weft.matmul(a, b, activation="silu"), (a, b), grad)
+    want = torch.autograd.grad(torch.nn.functional.silu(a.double() @ b.double()), (a, b), grad.double())
+    for x, y in zip(got, want):
+        torch.testing.assert_close(x.double(), y.double(), rtol=1e-4, atol=1e-4)
+
+
+def test_fp32_in_a_graph():
+    """A captured run has a workspace of its own."""
+    a, b = normal(300, 200, dtype=torch.float32), normal(200, 400, dtype=torch.float32)
+    weft.matmul(a, b)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        c = weft.matmul(a, b)
+    a.copy_(normal(300, 200, dtype=torch.float32))
+    graph.replay()
+    torch.cuda.synchronize()
+    torch.testing.assert_close(c.double(), a.double() @ b.double(), rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("order", ["raster-m", "raster-n", "group", "serpentine", "hilbert"])
@@ -216,6 +287,68 @@ def test_orders_of_products(order):
     for dispatch in ("grid", "static", "dynamic"):
         c = run(weft.matmul, a, b, schedule={"order": order, "dispatch": dispatch})
         assert_within_twice(c, a @ b, a.double() @ b.double())
+
+
+def draw_groups(masked, seed, k, n, dtype, transposed):
+    """Experts of unlike numbers of rows: a, b, the bounds on the GPU, and where each group is."""
+    rows = [int(x) for x in torch.randint(0, 400, (9,), generator=torch.Generator().manual_seed(seed))]
+    rows[3], rows[5] = 0, 1
+    starts = [0, *itertools.accumulate(rows)]
+    a = normal(9, max(rows), k, dtype=dtype) if masked else normal(starts[-1] + 11, k, dtype=dtype)
+    b = normal(9, n, k, dtype=dtype).transpose(1, 2) if transposed else normal(9, k, n, dtype=dtype)
+    here = [(g, slice(0, rows[g])) if masked else slice(starts[g], starts[g + 1]) for g in range(9)]
+    bounds = torch.tensor(rows if masked else starts, dtype=torch.int32, device="cuda")
+    return a, b, {"counts" if masked else "starts": bounds}, here
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_groups(masked, dtype):
+    for seed, (k, n) in enumerate(((256, 512), (200, 72), (1024, 1000), (67, 35), (2048, 2304))):
+        for transposed in (False, True):
+            a, b, bounds, here = draw_groups(masked, seed, k, n, dtype, transposed)
+            c = weft.grouped_matmul(a, b, **bounds, out=torch.full((*a.shape[:-1], n), 7, dtype=dtype, device="cuda"))
+            left = torch.ones(c.shape[:-1], dtype=torch.bool, device="cuda")
+            for g, rows in enumerate(here):
+                left[rows] = False
+                if c[rows].numel():
+                    assert_within_twice(c[rows], a[rows] @ b[g], a[rows].double() @ b[g].double())
+            assert (c[left] == 7).all()
+
+
+def test_groups_in_a_graph():
+    """A capture reads bounds when it is replayed, and nothing waits for them."""
+    a, b, bounds, _ = draw_groups(False, 1, 512, 768, torch.bfloat16, True)
+    _, _, other, here = draw_groups(False, 2, 512, 768, torch.bfloat16, True)
+    a = normal(4096, 512)
+    out = torch.zeros(4096, 768, dtype=torch.bfloat16, device="cuda")
+    weft.grouped_matmul(a, b, **bounds, out=out)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        weft.grouped_matmul(a, b, **bounds, out=out)
+    bounds["starts"].copy_(other["starts"])
+    out.zero_()
+    graph.replay()
+    torch.cuda.synchronize()
+    for g, rows in enumerate(here):
+        if out[rows].numel():
+            assert_within_twice(out[rows], a[rows] @ b[g], a[rows].double() @ b[g].double())
+    bounds["starts"].copy_(torch.randint(-(2**31), 2**31 - 1, (10,)))  # wrong ones do no harm
+    graph.replay()
+    torch.cuda.synchronize()
+
+
+def test_gradients_of_groups():
+    a, b, bounds, here = draw_groups(False, 3, 128, 192, torch.bfloat16, True)
+    a, b, starts = a.requires_grad_(), b.detach().requires_grad_(), bounds["starts"].tolist()
+    c = weft.grouped_matmul(a, b, starts=starts)
+    want = torch.cat([a[rows] @ b[g] for g, rows in enumerate(here)])
+    grad = torch.randn_like(c)
+    got, exact = torch.autograd.grad(c, (a, b), grad), torch.autograd.grad(want, (a, b), grad[: len(want)])
+    for x, y in zip(got, exact):
+        torch.testing.assert_close(x, y, rtol=2e-2, atol=2e-1)
+    with pytest.raises(weft.Unsupported, match="give starts or counts as a list"):
+        weft.grouped_matmul(a, b, **bounds)
 
 
 def test_refused():
@@ -227,7 +360,7 @@ def test_refused():
     with pytest.raises(weft.Unsupported, match="dtype fp32|not fp32"):
         weft.attention(*[q.float().cuda()] * 3)
     with pytest.raises(weft.Unsupported, match="not fp32"):
-        weft.matmul(torch.ones(8, 8, device="cuda"), torch.ones(8, 8, device="cuda"))
+        weft.grouped_matmul(torch.ones(8, 8, device="cuda"), torch.ones(2, 8, 8, device="cuda"), starts=[0, 4, 8])
     with pytest.raises(weft.Invalid, match="aligned to 16 bytes"):
         weft.attention(*[normal(1, 8, 2, 72)[..., 1:65]] * 3)
     with pytest.raises(weft.Invalid, match="the last dimension of q has stride 2"):

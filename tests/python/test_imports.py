@@ -16,8 +16,10 @@ operations
 plans
 simulation tuning recommendation
 traces
+ranks
 picture compute masks by_torch
-transformers cascade
+transformers cascade grouped dist products xla
+jax_products
 torch jax
 flash_attn
 flash_attn_3 vllm sglang

@@ -1,50 +1,16 @@
 """weft on JAX arrays and weft.jax: on the CPU, and on a GPU where JAX has one."""
 
-import contextlib
-
 import numpy as np
 import pytest
 import weft
+from jax_arrays import arrays, device, devices, dtypes, jax, jnp, x64  # noqa: F401
 from oracle import assert_close, attention, seen, sequences
 
-jax = pytest.importorskip("jax", reason="JAX is not importable here: its tests are skipped")
-jnp = jax.numpy
 import weft.jax  # noqa: E402
 
 
-def devices():
-    found = [jax.devices("cpu")[0]]
-    with contextlib.suppress(RuntimeError):
-        found += jax.devices("cuda")[:1]
-    return found
-
-
-@pytest.fixture(params=devices(), ids=lambda device: device.platform)
-def device(request):
-    with jax.default_device(request.param):
-        yield request.param
-
-
-def x64():
-    """A context in which JAX has fp64."""
-    if hasattr(jax, "enable_x64"):
-        return jax.enable_x64(True)
-    from jax.experimental import enable_x64  # as it was called before
-
-    return enable_x64()
-
-
-def dtypes(device):
-    """What weft computes there."""
-    return ["float32", "float16", "bfloat16"] if device.platform == "cpu" else ["float16", "bfloat16"]
-
-
-def arrays(dtype, *shapes):
-    return [jnp.asarray(np.random.default_rng(i).standard_normal(shape), dtype) for i, shape in enumerate(shapes)]
-
-
 def test_the_interface_of_xla_is_taken():
-    assert hasattr(jax, "ffi") and weft.jax.why_no_ffi() is None
+    assert hasattr(jax, "ffi") and weft.xla.why_no_ffi() is None
 
 
 @pytest.mark.parametrize("layout", ["bshd", "bhsd"])
@@ -376,7 +342,7 @@ class TestWithoutTheInterface:
 
     @pytest.fixture(autouse=True)
     def old(self, monkeypatch):
-        monkeypatch.setattr(weft.jax, "why_no_ffi", lambda: "it is old")
+        monkeypatch.setattr(weft.xla, "why_no_ffi", lambda: "it is old")
         with jax.default_device(jax.devices("cpu")[0]):
             yield
 
@@ -397,6 +363,16 @@ class TestWithoutTheInterface:
         assert_close(found, np.stack([attention(x, y, y)[0] for x, y in zip(q, k)]), "float32")
         a, b = q[0, 0, 0], k[0, 0, 0].T
         assert_close(jax.jit(weft.matmul)(a, b), a @ b, "float32")
+
+    @pytest.mark.skipif(jax.default_backend() != "cpu", reason="JAX has a GPU here")
+    def test_gradients(self, monkeypatch):
+        q, k, sinks = arrays("float32", (1, 8, 4, 16), (1, 9, 2, 16), (4,))
+        used = jnp.asarray([7], "int32")
+        loss = lambda q, k, sinks: jnp.tanh(weft.attention(q, k, k, sinks=sinks, kv_used=used)).sum()  # noqa: E731
+        found = jax.jit(jax.grad(loss, (0, 1, 2)))(q, k, sinks)
+        monkeypatch.undo()
+        for mine, theirs in zip(found, jax.jit(jax.grad(loss, (0, 1, 2)))(q, k, sinks)):
+            np.testing.assert_array_equal(mine, theirs)
 
     def test_a_gpu_is_refused(self, monkeypatch):
         (q,) = arrays("float16", (1, 4, 2, 64))

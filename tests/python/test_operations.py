@@ -11,9 +11,11 @@ OPTIONS = (True, None, 2, "bshd")
 
 @pytest.mark.parametrize("row", operations.BY_NUMBER.values(), ids=lambda row: row.problem.subject)
 def test_rows_name_the_fields_of_their_data(row):
-    beside = () if row.data in (_c.GemmData, _c.CombineData) else (*features.ARRAYS, "dropout_seed", "workspace")
+    plain = {_c.GemmData: (), _c.CombineData: (), _c.GroupedGemmData: ("counts",)}  # of masked groups, in place of starts
+    beside = plain.get(row.data, (*features.ARRAYS, "dropout_seed", "workspace"))
     if row is operations.ATTENTION_BACKWARD:
         beside = tuple(name for name in beside if name != "qv")  # it has no gradient
+    beside += (*operations.GEMM_ARRAYS, "function", "user", "workspace") if row is operations.GEMM else ()
     beside += ("prepared", *(caches.WORDS.get(name, name) for name in caches.ARRAYS)) if row is operations.ATTENTION else ()
     assert sorted((*row.inputs, *row.outputs, *beside)) == sorted(_c.words(row.data))
     assert set(row.optional) == set(row.outputs[row.required_outputs :])
@@ -24,6 +26,8 @@ def test_rows_name_the_fields_of_their_data(row):
 @pytest.mark.parametrize("problem, flops", [
     (weft.Attention(32, 8, 2, 3, kv_seq=10), 4 * 2 * 3 * 32 * 10 * 8), (weft.Gemm(3, 5, 7), 2 * 3 * 5 * 7),
     (weft.AttentionBackward(32, 8, 2, 3, kv_seq=10), 10 * 2 * 3 * 32 * 10 * 8), (weft.Combine(32, 8, 2, 3, 5), 2 * 5 * 2 * 3 * 32 * 8),
+    (weft.Combine(32, 8, 2, 3, 5, "bf16", o_dtype="fp32", into=True), 2 * 6 * 2 * 3 * 32 * 8), (weft.Combine(32, 8, 2, 3, 5, sum=True), 5 * 2 * 3 * 32 * 8),
+    (weft.GroupedGemm((3, 0, 5), 7, 9), 2 * 8 * 7 * 9), (weft.GroupedGemm((3, 0, 5), 7, 9, masked=6), 2 * 8 * 7 * 9),
 ])  # fmt: skip
 def test_every_problem_has_a_plan_and_a_simulation(problem, flops):
     plan = weft.plan(problem)

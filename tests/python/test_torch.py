@@ -173,10 +173,72 @@ def test_refused():
         with pytest.raises(weft.Invalid, match="q has 3 dimensions"):
             function(q[0], q, q)
     a = torch.ones(2, 2, requires_grad=True)
-    with pytest.raises(weft.Unsupported, match="no gradient yet"):
-        weft.matmul(a, a)
+    with pytest.raises(weft.Unsupported, match="scales of a product have no gradient"):
+        weft.matmul(a, a, row_scale=torch.ones(2, requires_grad=True))
     with torch.no_grad():
-        weft.matmul(a, a)
+        weft.matmul(a, a, row_scale=torch.ones(2, requires_grad=True))
+
+
+ACTIVATIONS = {
+    None: lambda z: z, "relu": torch.relu, "gelu": torch.nn.functional.gelu, "silu": torch.nn.functional.silu,
+    "gelu_tanh": lambda z: torch.nn.functional.gelu(z, approximate="tanh"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("name", list(ACTIVATIONS))
+def test_products_have_gradients(name, gated):
+    generator = torch.Generator().manual_seed(1)
+    x, weight, bias = (torch.randn(*shape, generator=generator) for shape in ((2, 5, 8), (12, 8), (12,)))
+    residual = torch.randn(2, 5, 6 if gated else 12, generator=generator)
+    mine, theirs = ([t.clone().to(kind).requires_grad_() for t in (x, weight, bias, residual)] for kind in (torch.float32, torch.float64))
+    how = {"gate": name or "identity"} if gated else {"activation": name}
+    y = weft.linear(*mine[:3], **how, residual=mine[3], scale=0.5)
+    z = 0.5 * theirs[0] @ theirs[1].T + theirs[2]
+    expected = (ACTIVATIONS[name](z[..., :6]) * z[..., 6:] if gated else ACTIVATIONS[name](z)) + theirs[3]
+    assert_close(y.detach(), expected.detach(), "float32")
+    plain = weft.linear(*(t.detach() for t in mine[:3]), **how, residual=mine[3].detach(), scale=0.5)  # in one kernel
+    assert_close(plain, expected.detach(), "float32")
+    grad = torch.randn(y.shape, generator=generator)
+    y.backward(grad)
+    expected.backward(grad.double())
+    for found, wanted in zip(mine, theirs):
+        assert_close(found.grad, wanted.grad, "float32")
+
+
+@pytest.mark.parametrize("how", [{}, {"activation": "gelu"}, {"gate": "silu"}])
+def test_products_have_second_derivatives(how):
+    torch.manual_seed(0)
+    x, weight, bias = (torch.randn(*shape, requires_grad=True) for shape in ((5, 4), (6, 4), (6,)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that differences of float32 are coarse: so are steps and bounds
+        assert torch.autograd.gradgradcheck(lambda *t: weft.linear(*t, **how), (x, weight, bias), eps=1e-2, atol=2e-2, rtol=2e-2)
+
+
+def test_products_are_operators():
+    a, b, bias = torch.randn(6, 8), torch.randn(8, 10), torch.randn(10)
+    arguments = (a, b, bias, None, None, torch.rand(6), None, "silu", True, 1.0, False, True, "fp32", "")
+    torch.library.opcheck(torch.ops.weft.matmul.default, arguments, test_utils=("test_schema", "test_faketensor"))
+    arguments = (a.requires_grad_(), b.requires_grad_(), bias.requires_grad_(), *(None,) * 4, "identity", False, 1.0, False, False, "tf32", "")
+    torch.library.opcheck(torch.ops.weft.matmul.default, arguments, test_utils=("test_autograd_registration", "test_faketensor"))
+    compiled = torch.compile(lambda a, b: weft.matmul(a, b, activation="relu"), backend="eager", fullgraph=True)
+    assert_close(compiled(a, b).detach(), torch.relu(a @ b).detach(), "float32")
+
+
+def test_gradients_are_as_precise_as_products(monkeypatch):
+    asked, forward = [], weft.compute.matmul_forward
+
+    def listen(a, b, schedule, arrays, options):
+        asked.append(options.precision)
+        return forward(a, b, schedule, arrays, options)
+
+    monkeypatch.setattr(weft.compute, "matmul_forward", listen)
+    a, b = torch.randn(6, 8, requires_grad=True), torch.randn(8, 10, requires_grad=True)
+    c = weft.matmul(a, b, precision="tf32")
+    c.sum().backward()
+    assert asked == ["tf32"] * 3
+    assert_close(c.detach(), (a @ b).detach(), "float32")
+    assert_close(a.grad, b.detach().sum(1).expand(6, 8), "float32")
 
 
 def test_a_layer_trains():

@@ -81,9 +81,9 @@ static inline int64_t dims_of(const weft_attention *p, const weft_strides *s) {
     return s == &p->v_strides || s == &p->o_strides ? p->head_dim_v : p->head_dim;
 }
 
-/* Marks the bytes of the elements of such a tensor; the caller frees. */
+/* Marks the bytes of the elements of a result that is laid out like such a tensor; the caller frees. */
 static inline char *owned_bytes(const weft_attention *p, const weft_strides *s, int64_t seq, int64_t heads, size_t count) {
-    const size_t bytes = weft_dtype_bytes(p->dtype);
+    const size_t bytes = weft_dtype_bytes(weft_attention_out_dtype(p));
     const int64_t dims = dims_of(p, s);
     char *owned = calloc(count, bytes);
     assert_non_null(owned);
@@ -156,14 +156,14 @@ static inline tensors tensors_new(uint64_t *state, const weft_attention *problem
     t.data.q = t.q;
     t.data.k = t.k;
     t.data.v = t.v;
-    t.data.o = guarded_new(t.size.o * weft_dtype_bytes(t.p.dtype));
+    t.data.o = guarded_new(t.size.o * weft_dtype_bytes(weft_attention_out_dtype(&t.p)));
     t.data.lse = guarded_new(t.size.lse * sizeof(float));
     tensors_add_extras(state, &t);
     return t;
 }
 
 static inline void tensors_poison_outputs(const tensors *t) {
-    memset(t->data.o, POISON, t->size.o * weft_dtype_bytes(t->p.dtype));
+    memset(t->data.o, POISON, t->size.o * weft_dtype_bytes(weft_attention_out_dtype(&t->p)));
     memset(t->data.lse, POISON, t->size.lse * sizeof(float));
     if (t->data.max) {
         memset(t->data.max, POISON, t->size.lse * sizeof(float));
@@ -184,7 +184,7 @@ static inline void tensors_check_numbers(const tensors *t, const float *numbers)
 /* Fails when anything but the elements of O, LSE and max was written. */
 static inline void tensors_check_borders(const tensors *t) {
     char *owned = owned_bytes(&t->p, &t->p.o_strides, weft_attention_rows(&t->p), t->p.heads, t->size.o);
-    guarded_check(t->data.o, t->size.o * weft_dtype_bytes(t->p.dtype), owned);
+    guarded_check(t->data.o, t->size.o * weft_dtype_bytes(weft_attention_out_dtype(&t->p)), owned);
     tensors_check_numbers(t, t->data.lse);
     if (t->data.max) {
         tensors_check_numbers(t, t->data.max);

@@ -21,7 +21,8 @@ static void fill_rows(const tensors *t, void *data, size_t count, double value) 
 
 static double o_at(const tensors *t, int64_t b, int64_t row, int64_t h, int64_t d) {
     const weft_strides *s = &t->p.o_strides;
-    return weft_ref_load(t->p.dtype, t->data.o, (size_t)(b * s->batch + row * s->seq + h * s->head + d));
+    return weft_ref_load(weft_attention_out_dtype(&t->p), t->data.o,
+                         (size_t)(b * s->batch + row * s->seq + h * s->head + d));
 }
 
 static double lse_at(const tensors *t, int64_t b, int64_t row, int64_t h) {
@@ -134,9 +135,9 @@ static void check_against_definition(uint64_t *seed, const weft_attention *probl
                 weft_ref_attention_row_naive(&t.p, &t.data, b, h, row, naive_weights, naive);
                 for (int64_t d = 0; d < t.p.head_dim; d++) {
                     assert_near(row_out[d], want[d], 1e-13);
-                    assert_true(o_at(&t, b, row, h, d) == weft_ref_round(t.p.dtype, row_out[d]));
+                    assert_true(o_at(&t, b, row, h, d) == weft_ref_round(weft_attention_out_dtype(&t.p), row_out[d]));
                     assert_near(naive[d], want[d], naive_tolerance);
-                    assert_true(naive[d] == weft_ref_round(t.p.dtype, naive[d]));
+                    assert_true(naive[d] == weft_ref_round(weft_attention_out_dtype(&t.p), naive[d]));
                 }
                 if (want_lse == -INFINITY) {
                     assert_true(row_lse == -INFINITY);
@@ -158,6 +159,7 @@ static void random_shapes_match_the_definition(void **state) {
         weft_attention p = problem_of(random_between(&seed, 1, 12), random_between(&seed, 1, 14), WEFT_MASK_NONE, 0);
         draw_mask(&seed, &p);
         p.dtype = (weft_dtype)(n / 3 % 3);
+        p.o_dtype = n % 2 ? 1 + WEFT_FP32 : 0;
         p.layout = (weft_layout)(n / 9 % 2);
         p.batch = random_between(&seed, 1, 3);
         p.kv_heads = random_between(&seed, 1, 3);

@@ -76,12 +76,13 @@ static double slope_of(const mirror *m, double *number) {
 
 /* Compares a gradient with differences of the loss over `input`, one of the mirror's tensors. */
 static void check_gradient(const mirror *m, double *input, const void *gradient, const char *owned, size_t count) {
-    const size_t bytes = weft_dtype_bytes(m->p->dtype);
-    const double relative = m->p->dtype == WEFT_FP32 ? 1e-6 : m->p->dtype == WEFT_FP16 ? 0x1p-10 : 0x1p-7;
+    const weft_dtype out = weft_attention_out_dtype(m->p);
+    const size_t bytes = weft_dtype_bytes(out);
+    const double relative = out == WEFT_FP32 ? 1e-6 : out == WEFT_FP16 ? 0x1p-10 : 0x1p-7;
     for (size_t i = 0; i < count; i++) {
         if (owned[i * bytes]) {
             const double want = slope_of(m, &input[i]);
-            assert_near(weft_ref_load(m->p->dtype, gradient, i), want, relative * (fabs(want) + 0.01));
+            assert_near(weft_ref_load(out, gradient, i), want, relative * (fabs(want) + 0.01));
         }
     }
     guarded_check(gradient, count * bytes, owned);
@@ -102,12 +103,13 @@ static void check_row(const void *gradient, size_t at, const double *row, int64_
     }
 }
 
-/* Single queries and keys, by the O and LSE of a forward pass: the same gradients. For fp32, where O is not rounded much,
- * and inputs that are not repeated, whose gradients add up. */
+/* Single queries and keys, by the O and LSE of a forward pass: the same gradients. For O in fp32, which is not rounded
+ * much, and inputs that are not repeated, whose gradients add up. */
 static void check_single(const tensors *t, const weft_attention_gradients *data) {
     const weft_attention *p = &t->p;
     const int repeats = !p->q_strides.seq || !p->k_strides.seq || !p->k_strides.head || !p->v_strides.head;
-    if (p->dtype != WEFT_FP32 || repeats || (p->batch > 1 && (!p->k_strides.batch || !p->v_strides.batch))) {
+    if (weft_attention_out_dtype(p) != WEFT_FP32 || repeats ||
+        (p->batch > 1 && (!p->k_strides.batch || !p->v_strides.batch))) {
         return;
     }
     weft_attention_data forward = t->data;
@@ -141,7 +143,7 @@ static void check_lengths(uint64_t *seed, const weft_attention *problem, const w
     t.p.lengths = *lengths;
     t.p.pairs = *pairs;
     const weft_attention *p = &t.p;
-    const size_t bytes = weft_dtype_bytes(p->dtype);
+    const size_t bytes = weft_dtype_bytes(weft_attention_out_dtype(p));
     const size_t scores = weft_attention_all_scores(p);
     void *grad_o = random_buffer(seed, p->dtype, t.size.o);
     const weft_attention_gradients data = {.struct_size = sizeof(weft_attention_gradients),
@@ -273,6 +275,8 @@ static void storage_dtypes(void **state) {
     p.dtype = WEFT_FP16;
     check_problem(&seed, &p);
     p.dtype = WEFT_BF16;
+    check_problem(&seed, &p);
+    p.o_dtype = 1 + WEFT_FP32;
     check_problem(&seed, &p);
 }
 

@@ -18,8 +18,7 @@ static matrices matrices_new(uint64_t *seed, const weft_gemm *problem) {
     x.size = gemm_sizes(&x.p);
     x.a = random_buffer(seed, x.p.dtype, x.size.a);
     x.b = random_buffer(seed, x.p.dtype, x.size.b);
-    x.data.a = x.a;
-    x.data.b = x.b;
+    x.data = gemm_data(x.a, x.b, NULL);
     x.data.c =
         x.p.beta == 0 ? guarded_new(x.size.c * weft_dtype_bytes(x.p.c_dtype)) : random_buffer(seed, x.p.c_dtype, x.size.c);
     return x;
@@ -137,11 +136,96 @@ static void beta_zero_does_not_read_c(void **state) {
     matrices_free(&x);
 }
 
+/* An epilogue whose every number is worked out by hand: A B is (1, 2; 3, 4), of which the second column is the value. */
+static void epilogues_by_hand(void **state) {
+    (void)state;
+    const float a[4] = {1, 2, 3, 4}, b[4] = {1, 0, 0, 1}, bias[2] = {-4, 1}, scale = 2, rows[2] = {1, 0.5f},
+                columns[2] = {-1, 3};
+    const float residual[2] = {100, 200};
+    float c[2] = {10, 20}, sums[1] = {0};
+    weft_gemm p = WEFT_GEMM_INIT;
+    weft_gemm_data data = gemm_data(a, b, c);
+    p.m = p.n = p.k = 2;
+    p.alpha = -1;
+    p.beta = 0.5;
+    p.gated = 1;
+    p.activation = WEFT_RELU;
+    p.extras = 2 * WEFT_GEMM_COLUMN_SUMS - 1;
+    data.bias = bias;
+    data.residual = residual;
+    data.scale = &scale;
+    data.row_scale = rows;
+    data.column_scale = columns;
+    data.column_sums = sums;
+    assert_int_equal(resolve_gemm(&p, &p, NULL), WEFT_OK);
+    assert_int_equal(weft_ref_gemm(&p, &data, NULL), WEFT_OK);
+    /* z: (2 * 1 - 4, -12 + 1) and (3 - 4, -12 + 1), whose gates are closed */
+    assert_true(c[0] == 105 && c[1] == 210 && sums[0] == 315);
+    const float open[2] = {4, 1};
+    data.bias = open;
+    c[0] = 10;
+    c[1] = 20;
+    assert_int_equal(weft_ref_gemm(&p, &data, NULL), WEFT_OK);
+    assert_true(c[0] == 6 * -11 + 105 && c[1] == 7 * -11 + 210 && sums[0] == 315 - 13 * 11);
+}
+
+/* Values of the activations at 1 and -2, from tables of the normal distribution and of exp. */
+static void activations_by_hand(void **state) {
+    (void)state;
+    static const struct {
+        int32_t activation;
+        double at_one, at_minus_two;
+    } rows[] = {{WEFT_IDENTITY, 1, -2},
+                {WEFT_RELU, 1, 0},
+                {WEFT_GELU, 0.8413447460685429, -0.04550026389635842},
+                {WEFT_GELU_TANH, 0.8411919906082768, -0.04540230591222494},
+                {WEFT_SILU, 0.7310585786300049, -0.2384058440442351}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const float a[2] = {1, -2}, one = 1;
+        weft_gemm p = WEFT_GEMM_INIT;
+        const weft_gemm_data data = gemm_data(a, &one, NULL);
+        p.m = 2;
+        p.n = p.k = 1;
+        p.activation = rows[i].activation;
+        assert_int_equal(resolve_gemm(&p, &p, NULL), WEFT_OK);
+        assert_near(weft_ref_gemm_element(&p, &data, 0, 0), rows[i].at_one, 1e-14);
+        assert_near(weft_ref_gemm_element(&p, &data, 1, 0), rows[i].at_minus_two, 1e-14);
+        assert_near(weft_ref_gemm_element_naive(&p, &data, 0, 0), rows[i].at_one, 1e-6);
+        assert_near(weft_ref_gemm_element_naive(&p, &data, 1, 0), rows[i].at_minus_two, 1e-6);
+    }
+}
+
+/* A plain product loses what its precision says: 2^-9 and 2^-18 of elements that are a little above 1. */
+static void precisions(void **state) {
+    (void)state;
+    static const double expected[] = {1 + 0x1p-8 + 0x1p-18, 1 + 0x1p-8, 1 + 0x1p-8 + 0x1p-18};
+    static const double of_tf32 = 1 + 0x1p-12;
+    float a = 1 + 0x1p-9f, c = 0;
+    weft_gemm p = WEFT_GEMM_INIT;
+    const weft_gemm_data data = gemm_data(&a, &a, &c);
+    p.m = p.n = p.k = 1;
+    weft_gemm r;
+    for (int32_t i = 0; i < 3; i++) {
+        p.precision = i;
+        assert_int_equal(resolve_gemm(&r, &p, NULL), WEFT_OK);
+        assert_true(weft_ref_gemm_element(&r, &data, 0, 0) == expected[0]);
+        assert_true(weft_ref_gemm_element_naive(&r, &data, 0, 0) == expected[i]);
+    }
+    a = (float)of_tf32; /* the last bit is below those of TF32 */
+    assert_true(weft_ref_gemm_element_naive(&r, &data, 0, 0) == 1);
+    p.dtype = WEFT_BF16; /* is multiplied exactly */
+    assert_int_equal(resolve_gemm(&r, &p, NULL), WEFT_OK);
+    assert_int_equal(r.precision, WEFT_PRECISION_FP32);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_products_match_the_definition),
         cmocka_unit_test(identity_copies),
         cmocka_unit_test(beta_zero_does_not_read_c),
+        cmocka_unit_test(epilogues_by_hand),
+        cmocka_unit_test(activations_by_hand),
+        cmocka_unit_test(precisions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

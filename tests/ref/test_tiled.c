@@ -249,7 +249,7 @@ static void check_gemm(const weft_schedule *schedule, void *context) {
     plan->progress_user = &t;
     float *got = guarded_new(c->size.c * sizeof *got);
     memcpy(got, c->before, c->size.c * sizeof *got);
-    const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, c->a, c->b, got};
+    const weft_gemm_data data = gemm_data(c->a, c->b, got);
     assert_int_equal(weft_ref_gemm_tiled(plan, &data, NULL), WEFT_OK);
     assert_floats_near(got, c->want, c->size.c, schedule);
     guarded_check(got, c->size.c * sizeof *got, NULL);
@@ -289,7 +289,7 @@ static void gemm_every_schedule(void **state) {
         float *before = p.beta == 0 ? guarded_new(c.size.c * sizeof(float)) : random_buffer(&seed, WEFT_FP32, c.size.c);
         float *want = guarded_new(c.size.c * sizeof *want);
         memcpy(want, before, c.size.c * sizeof *want);
-        const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, want};
+        const weft_gemm_data data = gemm_data(a, b, want);
         assert_int_equal(weft_ref_gemm(&c.p, &data, NULL), WEFT_OK);
         c.a = a;
         c.b = b;
@@ -334,7 +334,7 @@ static void no_memory_is_a_status(void **state) {
     memset(&plan, 0, sizeof plan);
     plan.gemm.m = plan.gemm.n = plan.schedule.tile_m = plan.schedule.tile_n = WEFT_MAX_DIMENSION;
     weft_message message = {""};
-    const weft_gemm_data none = {sizeof(weft_gemm_data), WEFT_GEMM, NULL, NULL, NULL};
+    const weft_gemm_data none = gemm_data(NULL, NULL, NULL);
     assert_int_equal(weft_ref_gemm_tiled(&plan, &none, &message), WEFT_NO_MEMORY);
     assert_string_equal(message.text, "no memory for a tile of 2147483647 x 2147483647");
     assert_int_equal(weft_ref_gemm_tiled(&plan, &none, NULL), WEFT_NO_MEMORY);

@@ -179,7 +179,7 @@ class Refusals(unittest.TestCase):
         for expected, *arguments in [
             ("view needs -o FILE.html, --text, --svg or --json", "gemm"),
             ("--text, --svg and --json exclude each other", "gemm", "--text", "--svg"),
-            ("'view softmax' is not known: 'weft view attention', 'weft view gemm' and 'weft view combine' are", "softmax", "--text"),
+            ("'view softmax' is not known: 'weft view attention', 'weft view gemm', 'weft view combine' and 'weft view grouped-gemm' are", "softmax", "--text"),
             ("--schedules: 'spiral' is no order, sweep or dispatch: 'weft orders' lists them", "gemm", "--schedules", "hilbert,spiral", "--text"),
             ("--schedules: '' is no order, sweep or dispatch: 'weft orders' lists them", "gemm", "--schedules", "hilbert,", "--text"),
             ("--schedules: 'group-0' is no order, sweep or dispatch: 'weft orders' lists them", "gemm", "--schedules", "group-0", "--text"),
@@ -198,7 +198,7 @@ class Refusals(unittest.TestCase):
     def test_report(self):
         for expected, *arguments in [
             ("report needs -o FILE.html or --json",),
-            ("study moon is not known: sawtooth, cutile, tile-scheduling, spark-gemm, numa, h200 and all are", "moon", "--json"),
+            ("study moon is not known: sawtooth, cutile, tile-scheduling, spark-gemm, numa, h200, context-parallel and all are", "moon", "--json"),
         ]:
             result = run("report", *arguments)
             self.assertEqual((result.returncode, result.stdout, result.stderr), (2, "", f"weft: {expected}\n"))

@@ -50,7 +50,7 @@ static void every_schedule_once(void **state) {
     assert_non_null(f);
     const weft_schedule open = WEFT_SCHEDULE_INIT;
     const weft_space orders = {NULL, 0, 0, 0}, every = {NULL, 0, 1, 1};
-    for (int32_t operation = WEFT_ATTENTION; operation <= WEFT_COMBINE; operation++) {
+    for (int32_t operation = WEFT_ATTENTION; operation <= WEFT_GROUPED_GEMM; operation++) {
         const weft_grid_kind grid = weft_operation_describe(operation)->grid;
         const size_t all = count_orders(grid, 0), grouped = count_orders(grid, 1);
         const size_t sweeps = operation == WEFT_ATTENTION_BACKWARD ? WEFT_SWEEPS : WEFT_COMMON_SWEEPS;
@@ -193,7 +193,9 @@ static size_t count_schedules(const void *problem, const char *machine) {
     int progress = 0;
     weft_search *s = search(problem, machine, WEFT_SEARCH_ALL, &progress);
     assert_int_equal(weft_search_summarize(s, &summary, NULL), WEFT_OK);
-    check_rule(s, (size_t)summary.count);
+    if (summary.cost == WEFT_SEARCH_BY_SIMULATOR) {
+        check_rule(s, (size_t)summary.count);
+    }
     weft_search_destroy(s);
     return (size_t)summary.schedules;
 }

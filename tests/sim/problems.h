@@ -92,6 +92,7 @@ static inline weft_attention random_attention(uint64_t *seed, shape shape) {
     p.dtype = (weft_dtype)random_between(seed, 0, 2);
     p.head_dim = shape == SHAPE_ALIGNED ? 64 : 8 * random_between(seed, 1, 9);
     p.layout = (weft_layout)random_between(seed, 0, 1);
+    p.o_dtype = random_between(seed, 0, 1) ? 1 + WEFT_FP32 : 0;
     draw_mask(seed, &p);
     return p;
 }

@@ -83,14 +83,14 @@ static void attention_event(sectors *l, const weft_plan *plan, const weft_visit 
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
     const weft_attention_extents size = attention_sizes(p);
-    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), run = p->head_dim * bytes;
     const int64_t k_at = (int64_t)size.q, v_at = k_at + (int64_t)size.k, o_at = v_at + (int64_t)size.v;
     const weft_tile t = visit->tile;
     if (event < 0 || event == visit->steps) {
         const weft_strides *st = event < 0 ? &p->q_strides : &p->o_strides;
-        const int64_t row = t.block * s->tile_m, at = event < 0 ? 0 : o_at;
-        touch_rows(l, (at + t.batch * st->batch + t.head * st->head + row * st->seq) * bytes,
-                   least(s->tile_m, p->seq - row), run, st->seq * bytes, event >= 0);
+        const int64_t in = (int64_t)weft_dtype_bytes(p->dtype), bytes = event < 0 || !p->o_dtype ? in : 4;
+        const int64_t row = t.block * s->tile_m, at = event < 0 ? 0 : o_at * in;
+        touch_rows(l, at + (t.batch * st->batch + t.head * st->head + row * st->seq) * bytes,
+                   least(s->tile_m, p->seq - row), p->head_dim * bytes, st->seq * bytes, event >= 0);
         return;
     }
     const int64_t key = (visit->first + event * visit->direction) * s->tile_n;
@@ -173,7 +173,8 @@ static int64_t bytes_of(const subject *s) {
     const weft_attention_extents a = attention_sizes(&s->attention);
     const weft_gemm_extents g = gemm_sizes(&s->gemm);
     return s->kind == WEFT_ATTENTION
-               ? (int64_t)((a.q + a.k + a.v + a.o) * weft_dtype_bytes(s->attention.dtype))
+               ? (int64_t)((a.q + a.k + a.v) * weft_dtype_bytes(s->attention.dtype) +
+                           a.o * weft_dtype_bytes(s->attention.o_dtype ? WEFT_FP32 : s->attention.dtype))
                : (int64_t)((g.a + g.b) * weft_dtype_bytes(s->gemm.dtype) + g.c * weft_dtype_bytes(s->gemm.c_dtype));
 }
 

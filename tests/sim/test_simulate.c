@@ -47,7 +47,7 @@ static demand attention_demand(const weft_plan *plan) {
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
     const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), run = p->head_dim * bytes, sector = plan->machine.l2_sector;
-    const int64_t rows = s->tile_m * s->cluster_n;
+    const int64_t rows = s->tile_m * s->cluster_n, out = p->o_dtype ? (int64_t)sizeof(float) : bytes;
     demand d = {0, 0, 0, 0};
     for (int64_t head = 0; head < p->heads; head += s->cluster_m) {
         int64_t kv_heads = 0;
@@ -57,7 +57,7 @@ static demand attention_demand(const weft_plan *plan) {
         for (int64_t first = 0; first < p->seq; first += rows) {
             const int64_t queries = least(rows, p->seq - first);
             d.read += (uint64_t)s->cluster_m * count_sectors(queries, run, p->q_strides.seq * bytes, sector);
-            d.written += (uint64_t)s->cluster_m * count_sectors(queries, run, p->o_strides.seq * bytes, sector);
+            d.written += (uint64_t)s->cluster_m * count_sectors(queries, p->head_dim * out, p->o_strides.seq * out, sector);
             for (int64_t key = 0; key < p->kv_seq; key += s->tile_n) {
                 const int64_t keys = least(s->tile_n, p->kv_seq - key);
                 if (any_sees(p, first, queries, key, keys)) {
@@ -339,6 +339,30 @@ static void crowded_sets(void **state) {
     }
 }
 
+/* Each part of each row is read once, and so is O where it holds a part. */
+static void combining(void **state) {
+    (void)state;
+    enum { HEADS = 3, SEQ = 70, DIM = 48, PARTS = 4, SECTOR = 32 };
+    for (int32_t into = 0; into < 2; into++) {
+        weft_combine p = WEFT_COMBINE_INIT;
+        const weft_machine m = machine_named("h200");
+        weft_plan *plan;
+        p.parts = PARTS;
+        p.heads = HEADS;
+        p.seq = SEQ;
+        p.head_dim = DIM;
+        p.dtype = WEFT_BF16;
+        p.layout = WEFT_BHSD;
+        p.into = into;
+        assert_int_equal(plan_for(&plan, &p, NULL, &m, NULL), WEFT_OK);
+        const uint64_t rows = HEADS * SEQ, part = rows * DIM * 2 / SECTOR, o = rows * DIM * 4 / SECTOR;
+        const weft_simulation r = simulate(plan, NULL, NULL);
+        assert_int_equal(r.total.sectors_from_sm, PARTS * part + (uint64_t)into * o + o);
+        assert_int_equal(r.compulsory_misses, PARTS * part + (uint64_t)into * o);
+        assert_int_equal(r.total.dram_write_bytes, o * SECTOR);
+    }
+}
+
 static void assert_refused(const weft_plan *plan, const weft_simulate_options *o, weft_simulation *r, const char *text) {
     weft_message message = {""};
     assert_int_equal(weft_simulate(plan, o, r, NULL, &message), WEFT_INVALID);
@@ -384,7 +408,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_problem),           cmocka_unit_test(every_schedule), cmocka_unit_test(compulsory_misses),
         cmocka_unit_test(same_seed_same_result), cmocka_unit_test(limits),         cmocka_unit_test(limits_of_any_kind),
-        cmocka_unit_test(crowded_sets),          cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(crowded_sets),          cmocka_unit_test(combining),      cmocka_unit_test(bad_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

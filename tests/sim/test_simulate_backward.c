@@ -68,7 +68,8 @@ static void adds_pass_private_l2s(void **state) {
 
 enum { HEADS = 4, SEQ = 256, DIM = 64, KEYS = 128, QUERIES = 32 };
 
-static weft_simulation simulate_backward(int64_t kv_heads, int64_t dq_pass, weft_mask mask, weft_status expected) {
+static weft_simulation simulate_out(int64_t kv_heads, int64_t dq_pass, weft_mask mask, int32_t o_dtype,
+                                    weft_status expected) {
     weft_machine m = machine_named("mi300x");
     weft_attention p = WEFT_ATTENTION_INIT;
     weft_schedule s = WEFT_SCHEDULE_INIT;
@@ -82,6 +83,7 @@ static weft_simulation simulate_backward(int64_t kv_heads, int64_t dq_pass, weft
     p.seq = p.kv_seq = SEQ;
     p.head_dim = DIM;
     p.dtype = WEFT_BF16;
+    p.o_dtype = o_dtype;
     p.layout = WEFT_BHSD;
     p.mask = mask;
     s.tile_m = QUERIES;
@@ -98,8 +100,12 @@ static weft_simulation simulate_backward(int64_t kv_heads, int64_t dq_pass, weft
     return result;
 }
 
+static weft_simulation simulate_backward(int64_t kv_heads, int64_t dq_pass, weft_mask mask, weft_status expected) {
+    return simulate_out(kv_heads, dq_pass, mask, 0, expected);
+}
+
 /* Every sector that a launch asks for, by hand: sectors are 128 bytes, a row of bf16 is one, of fp32 two; 32 numbers of
- * fp32 are one. */
+ * fp32 are one. Gradients in fp32 are twice as long. */
 static void counts_every_sector(void **state) {
     (void)state;
     for (int64_t kv_heads = 1; kv_heads <= HEADS; kv_heads *= 2) {
@@ -111,6 +117,11 @@ static void counts_every_sector(void **state) {
         const uint64_t of_dq = 2 * KEYS + 2 * KEYS / 32 + KEYS + steps * 2 * QUERIES; /* a block of queries; dQ; K and V */
         const uint64_t passes = tiles * (keys + steps * group * block + group * of_dq);
         assert_int_equal(simulate_backward(kv_heads, 1, WEFT_MASK_NONE, WEFT_OK).total.sectors_from_sm, passes);
+        const uint64_t more = tiles * 2 * KEYS, more_of_dq = tiles * group * KEYS;
+        assert_int_equal(simulate_out(kv_heads, 0, WEFT_MASK_NONE, 1 + WEFT_FP32, WEFT_OK).total.sectors_from_sm,
+                         adds + more);
+        assert_int_equal(simulate_out(kv_heads, 1, WEFT_MASK_NONE, 1 + WEFT_FP32, WEFT_OK).total.sectors_from_sm,
+                         passes + more + more_of_dq);
     }
 }
 

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/docs"
-cp -r CMakeLists.txt cmake include src cli machines examples bench "$work"
+cp -r CMakeLists.txt cmake include src cli machines mpi examples bench "$work"
 cp -r docs/results "$work/docs"
 cd "$work"
 cmake -S . -B build -DWEFT_CUDA=OFF >/dev/null

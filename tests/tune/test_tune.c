@@ -123,7 +123,7 @@ static void gemm_measured(void **state) {
         b[i] = (float)(i % 5);
     }
     assert_int_equal(plan_on(&plan, &p, NULL, NULL, &measure, NULL), WEFT_OK);
-    const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, c};
+    const weft_gemm_data data = gemm_data(a, b, c);
     assert_int_equal(weft_plan_run(plan, &data, NULL), WEFT_OK);
     float sum = 0;
     for (int k = 0; k < 40; k++) {

@@ -7,7 +7,7 @@
 #include "../cmocka_all.h"
 #include "xla/ffi.h"
 
-enum { FAKE_BUFFERS = 5, FAKE_WORDS = 80 };
+enum { FAKE_BUFFERS = 9, FAKE_WORDS = 80 };
 
 typedef struct fake_call {
     xla_call_frame frame;
@@ -72,7 +72,7 @@ static inline void fake_call_start(fake_call *call) {
 }
 
 static inline int fake_type(weft_dtype dtype) {
-    return dtype == WEFT_FP32 ? XLA_F32 : dtype == WEFT_FP16 ? XLA_F16 : XLA_BF16;
+    return dtype == WEFT_FP32 ? XLA_F32 : dtype == WEFT_FP16 ? XLA_F16 : dtype == WEFT_BF16 ? XLA_BF16 : XLA_S32;
 }
 
 static inline void fake_call_buffer(fake_call *call, int64_t at, int dtype, const void *data, const int64_t *dims,

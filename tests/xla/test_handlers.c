@@ -230,9 +230,134 @@ static void on_a_gpu(void **state) {
     tensors_free(&t);
 }
 
+/* A call of any problem whose buffers are given in their order, in the host's memory or the GPU's. */
+static void call_of(fake_call *call, const void *problem, size_t size, const weft_buffer *list, void *const *at) {
+    const weft_schedule open = WEFT_SCHEDULE_INIT;
+    fake_call_start(call);
+    for (int written = 0; written < 2; written++) {
+        for (int i = 0; i < FAKE_BUFFERS && list[i].name; i++) {
+            const int64_t elements = (int64_t)list[i].elements;
+            if (list[i].is_written == written) {
+                (written ? fake_call_result : fake_call_argument)(call, fake_type(list[i].dtype), at[i], &elements, 1);
+            }
+        }
+    }
+    fake_call_attribute(call, "problem", problem, size);
+    fake_call_attribute(call, "schedule", &open, sizeof open);
+}
+
+typedef void *(*handler)(void *call_frame);
+typedef void (*reference)(const weft_problem *resolved, const weft_data *data);
+
+/* A problem on the CPU, and twice on the fake GPU, beside the reference. `bounds` are those of groups. What is never
+ * written stays as it was. */
+static void on_both(const void *problem, handler cpu, handler cuda, reference right, const int32_t *bounds) {
+    uint64_t random = random_seed(6);
+    weft_problem p;
+    const weft_operation_row *row;
+    const weft_cuda_driver *driver;
+    weft_buffer list[FAKE_BUFFERS];
+    void *here[FAKE_BUFFERS], *there[FAKE_BUFFERS];
+    weft_data data;
+    int count = 0;
+    assert_int_equal(weft_problem_resolve(&p, &row, problem, NULL), WEFT_OK);
+    memset(list, 0, sizeof list);
+    memset(&data, 0, sizeof data);
+    data.struct_size = row->info.data_size;
+    data.operation = row->info.operation;
+    script(NULL);
+    assert_int_equal(weft_cuda_driver_get(&driver, NULL), WEFT_OK);
+    for (;; count++) {
+        const weft_buffer fresh = WEFT_BUFFER_INIT;
+        weft_buffer b = fresh;
+        if (weft_problem_buffer(problem, (size_t)count, &b, NULL)) {
+            break;
+        }
+        assert_true(count < FAKE_BUFFERS);
+        uint64_t address;
+        list[count] = b;
+        const size_t bytes = b.elements * weft_dtype_bytes(b.dtype);
+        here[count] =
+            b.dtype == WEFT_INT32 ? memcpy(guarded_new(bytes), bounds, bytes) : random_buffer(&random, b.dtype, b.elements);
+        assert_int_equal(driver->memory_new(&address, bytes), 0);
+        driver->copy_in(address, here[count], bytes);
+        there[count] = (void *)(uintptr_t)address;
+        memcpy((char *)&data + b.offset, &here[count], sizeof here[count]);
+    }
+    fake_call call;
+    void *found[2][FAKE_BUFFERS];
+    call_of(&call, problem, row->info.problem_size, list, here);
+    assert_null(cpu(&call.frame));
+    call_of(&call, problem, row->info.problem_size, list, there);
+    assert_null(cuda(&call.frame));
+    assert_null(cuda(&call.frame));
+    for (int i = 0; i < count; i++) {
+        const size_t bytes = list[i].elements * weft_dtype_bytes(list[i].dtype);
+        found[0][i] = memcpy(guarded_new(bytes), here[i], bytes);
+        found[1][i] = guarded_new(bytes);
+        driver->copy_out(found[1][i], (uint64_t)(uintptr_t)there[i], bytes);
+    }
+    right(&p, &data);
+    for (int i = 0; i < count; i++) {
+        for (size_t j = 0; list[i].is_written && j < list[i].elements; j++) {
+            const double wanted = weft_ref_load(list[i].dtype, here[i], j);
+            assert_near(weft_ref_load(list[i].dtype, found[0][i], j), wanted, 0.05);
+            assert_near(weft_ref_load(list[i].dtype, found[1][i], j), wanted, 0.05);
+        }
+        guarded_free(found[0][i]);
+        guarded_free(found[1][i]);
+        guarded_free(here[i]);
+        driver->memory_free((uint64_t)(uintptr_t)there[i]);
+    }
+}
+
+static void right_product(const weft_problem *resolved, const weft_data *data) {
+    assert_int_equal(weft_ref_gemm(&resolved->gemm, &data->gemm, NULL), WEFT_OK);
+}
+
+static void right_groups(const weft_problem *resolved, const weft_data *data) {
+    assert_int_equal(weft_ref_grouped_gemm(&resolved->grouped, &data->grouped, NULL), WEFT_OK);
+}
+
+/* Sums of columns take a workspace on a GPU, which is the plan's own. */
+static void epilogues(void **state) {
+    (void)state;
+    weft_gemm p = WEFT_GEMM_INIT;
+    p.m = 40;
+    p.n = 64;
+    p.k = 24;
+    p.dtype = p.c_dtype = WEFT_FP16;
+    p.b_major = WEFT_COL_MAJOR;
+    p.extras = 2 * WEFT_GEMM_COLUMN_SUMS - 1;
+    p.activation = WEFT_SILU;
+    for (p.gated = 0; p.gated < 2; p.gated++) {
+        on_both(&p, weft_xla_gemm_cpu, weft_xla_gemm_cuda, right_product, NULL);
+    }
+}
+
+static void groups(void **state) {
+    (void)state;
+    const int32_t starts[] = {1, 6, 6, 15}, counts[] = {5, 0, 16};
+    weft_grouped_gemm p = WEFT_GROUPED_GEMM_INIT;
+    p.groups = 3;
+    p.rows = 16;
+    p.n = 24;
+    p.k = 16;
+    p.dtype = p.c_dtype = WEFT_FP16;
+    on_both(&p, weft_xla_grouped_gemm_cpu, weft_xla_grouped_gemm_cuda, right_groups, starts);
+    p.layout = WEFT_GROUPS_MASKED;
+    on_both(&p, weft_xla_grouped_gemm_cpu, weft_xla_grouped_gemm_cuda, right_groups, counts);
+    fake_call call;
+    const weft_buffer none[FAKE_BUFFERS] = {{0}};
+    p.counts = (const int32_t *)(uintptr_t)8; /* an address of another process */
+    call_of(&call, &p, sizeof p, none, NULL);
+    fake_call_refused(weft_xla_grouped_gemm_cpu, &call, XLA_INVALID_ARGUMENT, "bounds are arguments of a call");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(answers),         cmocka_unit_test(attention_on_the_cpu),
                                        cmocka_unit_test(gemm_on_the_cpu), cmocka_unit_test(what_is_refused),
-                                       cmocka_unit_test(plans_are_kept),  cmocka_unit_test(on_a_gpu)};
+                                       cmocka_unit_test(plans_are_kept),  cmocka_unit_test(on_a_gpu),
+                                       cmocka_unit_test(epilogues),       cmocka_unit_test(groups)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -197,7 +197,8 @@ static void store_keys(const weft_cpu_gradients *w, const buffers *b, const floa
             const int64_t at = d / lines * lines * BLOCK + key / width * width * lines + d % lines * width + key % width;
             b->row[d] = sums ? (float)scale * sums[at] : 0;
         }
-        weft_cpu_store(w->p->dtype, to, weft_row_index(strides, batch, rows.begin + key, kv_head), dim, b->row);
+        weft_cpu_store(weft_attention_out_dtype(w->p), to, weft_row_index(strides, batch, rows.begin + key, kv_head), dim,
+                       b->row);
     }
 }
 

@@ -39,11 +39,15 @@ typedef struct decode_job {
 
 /* All queries of a kv head fit one panel, or with qv, where as many heads as a model has share one, a few. */
 static int is_decode(const weft_attention *p) {
-    enum { LATENT = 128, DIMS = WEFT_HAS_ODD_DIM | WEFT_HAS_LARGE_DIM | WEFT_HAS_OTHER_DIM };
+    enum {
+        LATENT = 128,
+        DIMS = WEFT_HAS_ODD_DIM | WEFT_HAS_LARGE_DIM | WEFT_HAS_OTHER_DIM,
+        KNOWN = WEFT_HAS_WINDOW | WEFT_HAS_LENGTHS | WEFT_HAS_CACHE | WEFT_HAS_FP32_OUT
+    };
     const int64_t group = p->heads / p->kv_heads;
-    const int32_t has_qv = p->extras & WEFT_QV, known = WEFT_HAS_WINDOW | WEFT_HAS_LENGTHS | WEFT_HAS_CACHE;
+    const int32_t has_qv = p->extras & WEFT_QV;
     const int64_t most = has_qv ? LATENT : weft_cpu_choose(WEFT_CPU_ATTENTION, p->dtype)->b.lines;
-    return !(weft_attention_asks(p) & ~(known | (has_qv ? WEFT_HAS_QV | DIMS : 0))) && p->sequences == 0 &&
+    return !(weft_attention_asks(p) & ~(KNOWN | (has_qv ? WEFT_HAS_QV | DIMS : 0))) && p->sequences == 0 &&
            (group == 1 || p->seq == 1) && group * p->seq <= most && p->kv_seq > PART;
 }
 
@@ -369,7 +373,7 @@ static void merge_row(void *context, void *scratch, int64_t item) {
     for (int64_t d = 0; d < dim; d++) {
         out[d] = sum == 0 ? 0 : out[d] / sum;
     }
-    weft_cpu_store(p->dtype, w->data->o, weft_row_index(&p->o_strides, batch, row, head), dim, out);
+    weft_cpu_store(weft_attention_out_dtype(p), w->data->o, weft_row_index(&p->o_strides, batch, row, head), dim, out);
     if (w->data->lse) {
         w->data->lse[item] = weft_cpu_end_row(max, sum, -INFINITY).lse;
     }

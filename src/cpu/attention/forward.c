@@ -15,6 +15,7 @@
 static void store_rows(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, const weft_cpu_queries *q) {
     const weft_attention *p = a->p;
     const int64_t width = a->kernel->b.lines, dims = a->kv.dims, first = q->rows.begin;
+    const weft_dtype out = weft_attention_out_dtype(p);
     const double sink =
         p->extras & WEFT_SINKS ? (double)a->data->sinks[q->head] * 1.44269504088896340736 : -INFINITY; /* to base 2 */
     for (int64_t i = 0; i < q->rows.end - first; i++) {
@@ -26,9 +27,9 @@ static void store_rows(const weft_cpu_attention_job *a, const weft_cpu_query_til
             memset(row, 0, (size_t)dims * sizeof *row);
         }
         const weft_cpu_row_end end = weft_cpu_end_row(b->max[i], b->sum[i], sink);
-        const size_t at = weft_row_index(&p->o_strides, q->batch, first + i, q->head) * weft_dtype_bytes(p->dtype);
+        const size_t at = weft_row_index(&p->o_strides, q->batch, first + i, q->head) * weft_dtype_bytes(out);
         const int64_t line = (q->batch * p->heads + q->head) * p->seq + first + i;
-        a->kernel->rows->store(p->dtype, p->head_dim_v, row, dims, 0, end.factor, (char *)a->data->o + at);
+        a->kernel->rows->store(out, p->head_dim_v, row, dims, 0, end.factor, (char *)a->data->o + at);
         if (a->data->lse) {
             a->data->lse[line] = end.lse;
         }

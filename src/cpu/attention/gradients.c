@@ -50,7 +50,8 @@ static void measure_queries(weft_cpu_gradients *w, const float *lse, const void 
         const int64_t row = q->rows.begin + i;
         double dot = 0, log2_sum = INFINITY;
         if (row < q->rows.end) {
-            weft_cpu_load(p->dtype, o, weft_row_index(o_strides, q->batch, row, q->head), p->head_dim_v, out);
+            weft_cpu_load(weft_attention_out_dtype(p), o, weft_row_index(o_strides, q->batch, row, q->head), p->head_dim_v,
+                          out);
             weft_cpu_load(p->dtype, w->data->grad_o, weft_row_index(&p->o_strides, q->batch, row, q->head), p->head_dim_v,
                           grad);
             for (int64_t d = 0; d < p->head_dim_v; d++) {
@@ -112,7 +113,7 @@ static weft_status run_forward(const weft_cpu_gradients *w, void **o, weft_strid
     p.extras &= WEFT_SINKS | WEFT_ALIBI | WEFT_BIAS; /* the problem has all lengths and pairs */
     *strides = p.o_strides = (weft_strides){p.seq * p.heads * p.head_dim_v, p.heads * p.head_dim_v, p.head_dim_v};
     const weft_attention_extents sizes = weft_attention_sizes(&p);
-    *o = weft_cpu_alloc(sizes.o * weft_dtype_bytes(w->p->dtype));
+    *o = weft_cpu_alloc(sizes.o * weft_dtype_bytes(weft_attention_out_dtype(&p)));
     *lse = weft_cpu_alloc(sizes.lse * sizeof **lse);
     if (!*o || !*lse) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for the output of the forward pass");
@@ -224,8 +225,8 @@ static void store_queries(void *context, void *scratch, int64_t item) {
             }
             row[d] = (float)p->scale * sum;
         }
-        weft_cpu_store(p->dtype, w->data->grad_q, weft_row_index(&p->q_strides, batch, rows.begin + i, head), p->head_dim,
-                       row);
+        weft_cpu_store(weft_attention_out_dtype(p), w->data->grad_q,
+                       weft_row_index(&p->q_strides, batch, rows.begin + i, head), p->head_dim, row);
     }
 }
 

@@ -136,7 +136,7 @@ static void visit_panel(const weft_cpu_attention_job *a, const weft_cpu_query_ti
         weights = b->weights;
     }
     for (int64_t d = 0; d < a->kv.dims; d += lines) {
-        weft_cpu_multiply(kernel, a->p->head_dim_v - d, depth, block->v + (size_t)(d / lines) * a->kv.v_panel + v_at,
+        weft_cpu_multiply(kernel, a->p->head_dim_v - d, width, depth, block->v + (size_t)(d / lines) * a->kv.v_panel + v_at,
                           weights, out + d * width, 1);
     }
 }

@@ -7,26 +7,27 @@
 #include "cpu/memory.h"
 #include "cpu/thread/team.h"
 
-/* A block with A unpacked; only the ragged rest, of rows or of k, is packed. */
-static void multiply_unpacked(const weft_cpu_gemm_job *g, int64_t panel, int64_t slice, const char *b, float *c, int add,
-                              char *scratch) {
+void weft_cpu_gemm_multiply_unpacked(const weft_cpu_gemm_job *g, int64_t panel, int64_t col, int64_t slice, const char *b,
+                                     float *c, int add, char *scratch) {
     const int64_t tile_k = g->plan->schedule.tile_k, lines = g->a.layout.lines, depth = g->kernel->depth;
     const int64_t k = weft_cpu_min(tile_k, g->a.source.k - slice * tile_k);
-    const int64_t element = (int64_t)weft_dtype_bytes(g->kernel->dtype);
+    const int64_t element = (int64_t)weft_dtype_bytes(g->kernel->dtype), columns = weft_cpu_gemm_lines_left(&g->b, col);
     weft_cpu_source s = g->a.source;
     s.lines = weft_cpu_min(lines, s.lines - panel * lines);
     const int64_t whole = s.lines == lines ? k / depth * depth : 0;
     s.index += (size_t)(panel * lines * s.line_stride + slice * tile_k);
-    if (whole > 0) {
-        g->kernel->multiply_unpacked(whole, (const char *)s.data + (int64_t)s.index * element, s.line_stride * element, b,
-                                     c, add);
+    const char *from = (const char *)s.data + (int64_t)s.index * element;
+    if (whole > 0 && weft_cpu_is_half(g->kernel, columns)) {
+        g->kernel->multiply_half(whole, from, s.line_stride * element, element, b, c, add);
+    } else if (whole > 0) {
+        g->kernel->multiply_unpacked(whole, from, s.line_stride * element, b, c, add);
     }
     if (whole < k) {
         s.index += (size_t)whole;
         s.k = k - whole;
         g->a.pack(&s, scratch);
-        weft_cpu_multiply(g->kernel, s.lines, weft_cpu_pad(s.k, depth), scratch, b + whole * g->b.layout.lines * element, c,
-                          add || whole > 0);
+        weft_cpu_multiply(g->kernel, s.lines, columns, weft_cpu_pad(s.k, depth), scratch,
+                          b + whole * g->b.layout.lines * element, c, add || whole > 0);
     }
 }
 
@@ -48,11 +49,11 @@ void weft_cpu_gemm_columns(void *context, void *scratch, const weft_visit *visit
         for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
             weft_cpu_gemm_pack(g, &g->b, step, col, col + 1, w.b);
             for (int64_t row = t.row; row < t.row_end; row++) {
-                multiply_unpacked(g, row, step, w.b, w.sums + (row - t.row) * rows * cols, i > 0, w.a);
+                weft_cpu_gemm_multiply_unpacked(g, row, col, step, w.b, w.sums + (row - t.row) * rows * cols, i > 0, w.a);
             }
         }
-        weft_cpu_gemm_store(g, t.row * rows, weft_cpu_min(t.row_end * rows, p->m), col * cols,
-                            weft_cpu_min((col + 1) * cols, p->n), &w);
+        const weft_cpu_gemm_cut one = {t.row, t.row_end, col, col + 1};
+        weft_cpu_gemm_store(g, visit, &one, &w);
     }
 }
 

@@ -66,7 +66,17 @@ static weft_cpu_fetching fetching_of(const weft_cpu_kernel *kernel, const weft_g
 }
 
 int weft_cpu_takes_unpacked(const weft_cpu_kernel *kernel, const weft_gemm *p) {
-    return kernel->multiply_unpacked && p->dtype == kernel->dtype && p->a_major == WEFT_ROW_MAJOR;
+    return kernel->multiply_unpacked && p->dtype == kernel->dtype && p->a_major == WEFT_ROW_MAJOR && !p->gated;
+}
+
+int weft_cpu_packs_on_the_way(const weft_cpu_kernel *kernel, const weft_gemm *p) {
+    return kernel->multiply_and_pack && p->dtype == kernel->dtype && p->b_major == WEFT_ROW_MAJOR && !p->gated;
+}
+
+/* FEW: packing A takes longer than that many blocks save by it. AMX's blocks save more. */
+int weft_cpu_leaves_a_in_place(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t panels) {
+    enum { FEW = 8 };
+    return panels <= FEW && kernel->multiply_and_pack && kernel->depth == 1 && weft_cpu_takes_unpacked(kernel, p);
 }
 
 int weft_cpu_by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p, weft_cpu_axis m, weft_cpu_axis n,
@@ -88,9 +98,11 @@ static double cost_by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p,
 /* Each thread packs what its tile needs, even if others pack the same. */
 static double cost_alone(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t products, weft_cpu_axis m,
                          weft_cpu_axis n, int64_t workers, weft_cpu_way how) {
-    return products == 1 && weft_cpu_by_columns(kernel, p, m, n, workers)
-               ? cost_by_columns(kernel, p, m, n, workers)
-               : with_waiting(fetching_of(kernel, p), products, m, n, workers, how);
+    weft_cpu_fetching f = fetching_of(kernel, p);
+    f.m *= weft_cpu_leaves_a_in_place(kernel, p, (int64_t)n.one / kernel->b.lines) ? weft_cpu_costs.in_place : 1;
+    f.n *= weft_cpu_packs_on_the_way(kernel, p) ? weft_cpu_costs.on_the_way : 1;
+    return products == 1 && weft_cpu_by_columns(kernel, p, m, n, workers) ? cost_by_columns(kernel, p, m, n, workers)
+                                                                          : with_waiting(f, products, m, n, workers, how);
 }
 
 /* Both operands are packed first, once, by all threads. Then tiles fetch lines faster, but packing hardly scales: packed

@@ -25,7 +25,13 @@ double weft_cpu_gemm_cost(const weft_cpu_kernel *kernel, const weft_gemm *p, int
 /* Whether each thread of a GEMM packs what its tile needs; otherwise all threads pack both operands first. */
 int weft_cpu_packs_alone(const weft_plan *plan);
 
-/* Whether a GEMM can take A unpacked, as sharing by columns needs. */
+/* Whether a thread that packs alone packs B among the products of its first rows. */
+int weft_cpu_packs_on_the_way(const weft_cpu_kernel *kernel, const weft_gemm *problem);
+
+/* Whether such a thread leaves A in place for a tile with so many panels of B. */
+int weft_cpu_leaves_a_in_place(const weft_cpu_kernel *kernel, const weft_gemm *problem, int64_t panels);
+
+/* Whether a GEMM can take A unpacked, and its columns one by one, as sharing by columns needs. */
 int weft_cpu_takes_unpacked(const weft_cpu_kernel *kernel, const weft_gemm *problem);
 
 #endif

@@ -1,6 +1,8 @@
 /* GEMM: operands packed slice of k by slice of k, then blocks over each tile. */
 #include "cpu/gemm/gemm.h"
 
+#include <stdlib.h>
+
 #include "base/status.h"
 #include "cpu/gemm/columns.h"
 #include "cpu/gemm/cost.h"
@@ -66,7 +68,7 @@ static ahead next_panels(const weft_cpu_gemm_job *g, const weft_cpu_gemm_operand
                          int64_t end) {
     const int64_t tile_k = g->plan->schedule.tile_k, lines = o->layout.lines,
                   element = (int64_t)weft_dtype_bytes(o->source.dtype);
-    if (slice < 0 || g->kernel->dtype != WEFT_FP32) {
+    if (slice < 0 || g->kernel->dtype != WEFT_FP32 || (o->gate && !o->packed)) {
         return (ahead){NULL, 0, 0, 0, 0};
     }
     if (o->packed) {
@@ -78,6 +80,18 @@ static ahead next_panels(const weft_cpu_gemm_job *g, const weft_cpu_gemm_operand
                        (first * lines * o->source.line_stride + slice * tile_k * o->source.k_stride) * element;
     return o->source.k_stride == 1 ? (ahead){from, count, k * element, o->source.line_stride * element, 0}
                                    : (ahead){from, k, count * element, o->source.k_stride * element, 0};
+}
+
+/* Where the block of a panel's first rows can pack a panel of B, its row 0; null: it has to be packed before. */
+static const char *packed_on_the_way(const weft_cpu_gemm_job *g, int64_t row, int64_t col, int64_t slice) {
+    const weft_cpu_source *s = &g->b.source;
+    if (g->b.packed || g->b.gate || !g->kernel->multiply_and_pack || s->line_stride != 1 || s->dtype != g->kernel->dtype ||
+        s->lines - col * g->b.layout.lines < g->b.layout.lines ||
+        g->a.source.lines - row * g->a.layout.lines < g->a.layout.lines) {
+        return NULL;
+    }
+    return (const char *)s->data +
+           (col * g->b.layout.lines + slice * g->plan->schedule.tile_k * s->k_stride) * (int64_t)weft_dtype_bytes(s->dtype);
 }
 
 static int64_t lines_of(const ahead *f) {
@@ -94,39 +108,79 @@ static weft_cpu_gemm_job job_of(const weft_cpu_gemm_job *all, int64_t product, w
     return one;
 }
 
-static void gemm_tile(void *context, void *scratch, const weft_visit *visit) {
-    weft_gemm_data data;
-    const weft_cpu_gemm_job job = job_of(context, visit->tile.batch, &data), *g = &job;
-    const weft_gemm *p = &g->plan->gemm;
-    const int64_t tile_k = g->plan->schedule.tile_k, rows = g->a.layout.lines, cols = g->b.layout.lines;
+/* A's panels of a tile in a slice. Where A stays in place only two are packed: the first, for B to be packed on the way,
+ * and the last, if rows are missing. */
+static const char *rows_of(const weft_cpu_gemm_job *g, const weft_cpu_gemm_cut *t, int in_place, int64_t slice,
+                           char *scratch) {
+    const int64_t last = t->row_end - 1;
+    if (!in_place) {
+        return panels_of(g, &g->a, slice, t->row, t->row_end, scratch);
+    }
+    weft_cpu_gemm_pack(g, &g->a, slice, t->row, t->row + 1, scratch);
+    if (last > t->row && weft_cpu_gemm_lines_left(&g->a, last) < g->a.layout.lines) {
+        weft_cpu_gemm_pack(g, &g->a, slice, last, last + 1, scratch + (size_t)(last - t->row) * g->a.panel);
+    }
+    return scratch;
+}
+
+/* A column of blocks in a slice: `a` are the tile's panels, `b` is the panel of B, to be packed from `unpacked` if that is
+ * not null. */
+static void multiply_column(const weft_cpu_gemm_job *g, const weft_cpu_gemm_cut *t, int in_place, int64_t slice,
+                            int64_t col, const char *a, const char *unpacked, const char *b, ahead *next,
+                            const int64_t *lines, float *c, int add) {
+    const int64_t tile_k = g->plan->schedule.tile_k, columns = weft_cpu_gemm_lines_left(&g->b, col),
+                  element = (int64_t)weft_dtype_bytes(g->kernel->dtype);
+    const int64_t k = weft_cpu_pad(weft_cpu_min(tile_k, g->a.source.k - slice * tile_k), g->kernel->depth);
+    for (int64_t row = t->row; row < t->row_end; row++, c += g->a.layout.lines * g->b.layout.lines) {
+        const int64_t rows = weft_cpu_gemm_lines_left(&g->a, row);
+        prefetch_lines(&next[0], lines[0]);
+        prefetch_lines(&next[1], lines[1]);
+        if (unpacked && row == t->row) {
+            g->kernel->multiply_and_pack(k, a, unpacked, g->b.source.k_stride * element, (char *)b, c, add);
+        } else if (in_place && rows >= g->a.layout.lines) {
+            weft_cpu_gemm_multiply_unpacked(g, row, col, slice, b, c, add, NULL);
+        } else {
+            weft_cpu_multiply(g->kernel, rows, columns, k, a + (size_t)(row - t->row) * g->a.panel, b, c, add);
+        }
+    }
+}
+
+void weft_cpu_gemm_tile(const weft_cpu_gemm_job *g, void *scratch, const weft_visit *visit) {
     weft_cpu_gemm_cut t;
     if (!weft_cpu_gemm_cut_tile(g, visit, &t)) {
         return;
     }
+    const int in_place = !g->a.packed && weft_cpu_leaves_a_in_place(g->kernel, &g->plan->gemm, t.col_end - t.col);
+    const int64_t down = t.row_end - t.row, blocks = down * (t.col_end - t.col);
     size_t unused;
     const weft_cpu_gemm_buffers w = weft_cpu_gemm_lay_out(g, scratch, &unused);
     for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
-        const int64_t k = weft_cpu_pad(weft_cpu_min(tile_k, p->k - step * tile_k), g->kernel->depth);
-        const char *a = panels_of(g, &g->a, step, t.row, t.row_end, w.a),
-                   *b = panels_of(g, &g->b, step, t.col, t.col_end, w.b);
-        const int64_t next = i + 1 < visit->steps ? step + visit->direction : -1;
-        ahead next_a = next_panels(g, &g->a, next, t.row, t.row_end),
-              next_b = next_panels(g, &g->b, next, t.col, t.col_end);
-        const int64_t blocks = (t.row_end - t.row) * (t.col_end - t.col);
-        const int64_t of_a = weft_ceil_divide(lines_of(&next_a), blocks),
-                      of_b = weft_ceil_divide(lines_of(&next_b), blocks);
+        const char *a = rows_of(g, &t, in_place, step, w.a);
+        const int64_t later = i + 1 < visit->steps ? step + visit->direction : -1;
+        /* B panel by panel, each prefetching the one beside it; or all of them together. */
+        const int one_by_one = packed_on_the_way(g, t.row, t.col, step) != NULL;
+        const char *b = one_by_one ? w.b : panels_of(g, &g->b, step, t.col, t.col_end, w.b);
+        ahead next[] = {next_panels(g, &g->a, later, t.row, t.row_end),
+                        next_panels(g, &g->b, one_by_one ? -1 : later, t.col, t.col_end)};
+        const int64_t lines[] = {weft_ceil_divide(lines_of(&next[0]), blocks),
+                                 weft_ceil_divide(lines_of(&next[1]), blocks)};
         float *c = w.sums;
-        for (int64_t n = 0; n < t.col_end - t.col; n++) {
-            for (int64_t m = 0; m < t.row_end - t.row; m++, c += rows * cols) {
-                prefetch_lines(&next_a, of_a);
-                prefetch_lines(&next_b, of_b);
-                weft_cpu_multiply(g->kernel, p->m - (t.row + m) * rows, k, a + (size_t)m * g->a.panel,
-                                  b + (size_t)n * g->b.panel, c, i > 0);
+        for (int64_t col = t.col; col < t.col_end; col++, c += down * g->a.layout.lines * g->b.layout.lines) {
+            const char *unpacked = packed_on_the_way(g, t.row, col, step);
+            if (one_by_one && !unpacked) {
+                weft_cpu_gemm_pack(g, &g->b, step, col, col + 1, w.b);
             }
+            multiply_column(g, &t, in_place, step, col, a, unpacked,
+                            one_by_one ? w.b : b + (size_t)(col - t.col) * g->b.panel, next, lines, c, i > 0);
         }
     }
-    weft_cpu_gemm_store(g, t.row * rows, weft_cpu_min(t.row_end * rows, p->m), t.col * cols,
-                        weft_cpu_min(t.col_end * cols, p->n), &w);
+    weft_cpu_gemm_store(g, visit, &t, &w);
+}
+
+static void gemm_tile(void *context, void *scratch, const weft_visit *visit) {
+    weft_gemm_data data;
+    const weft_cpu_gemm_job job = job_of(context, visit->tile.batch, &data);
+    weft_cpu_gemm_tile(&job, scratch, visit);
 }
 
 static void describe(const weft_cpu_gemm_job *g, weft_cpu_gemm_operand *o, const void *data, int64_t lines, int64_t ld,
@@ -134,7 +188,7 @@ static void describe(const weft_cpu_gemm_job *g, weft_cpu_gemm_operand *o, const
     const weft_gemm *p = &g->plan->gemm;
     const int64_t tile_k = g->plan->schedule.tile_k;
     o->source = (weft_cpu_source){p->dtype, data, 0, lines_apart ? ld : 1, lines_apart ? 1 : ld, lines, p->k};
-    o->panels = weft_ceil_divide(lines, o->layout.lines);
+    o->panels = o->gate ? 2 * weft_ceil_divide(o->gate, o->layout.lines) : weft_ceil_divide(lines, o->layout.lines);
     o->panel = weft_cpu_panel_bytes(g->kernel, o->layout, tile_k);
 }
 
@@ -147,18 +201,27 @@ static int alloc_packed(weft_cpu_gemm_job *g) {
     return g->a.packed && g->b.packed;
 }
 
-weft_status weft_cpu_gemm(const weft_plan *plan, const weft_gemm_data *data, weft_message *message) {
+weft_cpu_gemm_job weft_cpu_gemm_job_of(const weft_plan *plan, const weft_gemm_data *data) {
     const weft_gemm *p = &plan->gemm;
+    weft_cpu_gemm_job g = {.plan = plan, .data = data, .kernel = weft_cpu_choose(WEFT_CPU_PRODUCTS, p->dtype)};
+    g.slices = weft_ceil_divide(p->k, plan->schedule.tile_k);
+    g.a = (weft_cpu_gemm_operand){.layout = g.kernel->a, .pack = g.kernel->pack_a};
+    g.b = (weft_cpu_gemm_operand){.layout = g.kernel->b, .pack = g.kernel->pack_b, .gate = p->gated ? p->n / 2 : 0};
+    describe(&g, &g.a, data->a, p->m, p->lda, p->a_major == WEFT_ROW_MAJOR);
+    describe(&g, &g.b, data->b, p->n, p->ldb, p->b_major == WEFT_COL_MAJOR);
+    return g;
+}
+
+weft_status weft_cpu_gemm(const weft_plan *plan, const weft_gemm_data *data, int64_t first, weft_message *message) {
     weft_status status = weft_cpu_check_tile(plan, message);
     if (status) {
         return status;
     }
-    weft_cpu_gemm_job g = {.plan = plan, .data = data, .kernel = weft_cpu_choose(WEFT_CPU_PRODUCTS, p->dtype)};
-    g.slices = weft_ceil_divide(p->k, plan->schedule.tile_k);
-    g.a = (weft_cpu_gemm_operand){.layout = g.kernel->a, .pack = g.kernel->pack_a};
-    g.b = (weft_cpu_gemm_operand){.layout = g.kernel->b, .pack = g.kernel->pack_b};
-    describe(&g, &g.a, data->a, p->m, p->lda, p->a_major == WEFT_ROW_MAJOR);
-    describe(&g, &g.b, data->b, p->n, p->ldb, p->b_major == WEFT_COL_MAJOR);
+    if ((plan->gemm.extras & WEFT_GEMM_FUNCTION) && !data->function) {
+        return weft_fail(message, WEFT_INVALID, "function is null");
+    }
+    weft_cpu_gemm_job g = weft_cpu_gemm_job_of(plan, data);
+    g.first = first;
     weft_cpu_visitor visitor = {.kernel = g.kernel,
                                 .visit = gemm_tile,
                                 .context = &g,
@@ -174,10 +237,17 @@ weft_status weft_cpu_gemm(const weft_plan *plan, const weft_gemm_data *data, wef
         visitor.before.count = items_of(&g, &g.a) + items_of(&g, &g.b);
         status = alloc_packed(&g) ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "no memory to pack A and B");
     }
+    if (status == WEFT_OK && (plan->gemm.extras & WEFT_GEMM_COLUMN_SUMS) && !weft_cpu_gemm_alloc_shares(&g)) {
+        status = weft_fail(message, WEFT_NO_MEMORY, "no memory for the sums of columns");
+    }
     if (status == WEFT_OK) {
         weft_cpu_gemm_lay_out(&g, NULL, &visitor.scratch);
         status = weft_cpu_walk(&plan->walk, &visitor, message);
     }
+    if (status == WEFT_OK && g.column_shares) {
+        weft_cpu_gemm_add_shares(&g);
+    }
+    free(g.column_shares);
     weft_cpu_free(g.columns);
     weft_cpu_free(g.a.packed);
     weft_cpu_free(g.b.packed);

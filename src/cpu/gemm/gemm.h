@@ -4,6 +4,7 @@
 
 #include "plan/plan.h"
 
-weft_status weft_cpu_gemm(const weft_plan *plan, const weft_gemm_data *data, weft_message *message);
+/* One walk of the plan; the data begins with product `first` of the batch. */
+weft_status weft_cpu_gemm(const weft_plan *plan, const weft_gemm_data *data, int64_t first, weft_message *message);
 
 #endif

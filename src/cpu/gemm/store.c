@@ -23,10 +23,16 @@ static void store_line(const weft_cpu_gemm_job *g, int64_t row, int64_t col, int
 
 /* Sums are blocks, column of blocks by column. Row-major C: a single column of blocks is stored at once, more of them row
  * by row. Column-major C: block by block, transposed. */
-void weft_cpu_gemm_store(const weft_cpu_gemm_job *g, int64_t row, int64_t row_end, int64_t col, int64_t col_end,
+void weft_cpu_gemm_store(const weft_cpu_gemm_job *g, const weft_visit *visit, const weft_cpu_gemm_cut *cut,
                          const weft_cpu_gemm_buffers *w) {
     const weft_gemm *p = &g->plan->gemm;
+    if (weft_gemm_is_fused(p)) {
+        weft_cpu_gemm_fuse(g, visit, cut, w);
+        return;
+    }
     const int64_t height = g->kernel->a.lines, width = g->kernel->b.lines, block = height * width;
+    const int64_t row = cut->row * height, row_end = weft_cpu_min(cut->row_end * height, g->a.source.lines);
+    const int64_t col = cut->col * width, col_end = weft_cpu_min(cut->col_end * width, p->n);
     const int64_t column = weft_ceil_divide(row_end - row, height) * block; /* floats of a column of blocks */
     const int64_t bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
     const float *sums = w->sums;

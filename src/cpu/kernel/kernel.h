@@ -150,8 +150,16 @@ typedef struct weft_cpu_kernel {
     /* The same where only the first `rows` of c matter; null where that is not faster. */
     void (*multiply_part)(int rows, int64_t k, const void *a, const void *b, float *c, int add);
 
+    /* The same where only the first half of the columns matters, with A packed or not: its rows are line_step bytes apart,
+     * values of a row k_step. Null where that is not faster. */
+    void (*multiply_half)(int64_t k, const void *a, int64_t line_step, int64_t k_step, const void *b, float *c, int add);
+
     /* The same with A unpacked, its rows `step` bytes apart, k a multiple of depth; null where A must be packed. */
     void (*multiply_unpacked)(int64_t k, const void *a, int64_t step, const void *b, float *c, int add);
+
+    /* The same with B unpacked, its rows `step` bytes apart and contiguous, which is packed on the way: its loads hide
+     * among the products. k is a multiple of depth; null where B must be packed before. */
+    void (*multiply_and_pack)(int64_t k, const void *a, const void *b, int64_t step, void *packed, float *c, int add);
 
     /* Packs a panel, with k padded to `depth`. */
     void (*pack_a)(const weft_cpu_source *source, void *to);
@@ -181,10 +189,18 @@ static inline size_t weft_cpu_panel_bytes(const weft_cpu_kernel *kernel, weft_cp
     return (size_t)(weft_cpu_pad(k, kernel->depth) * operand.lines) * weft_dtype_bytes(kernel->dtype);
 }
 
-/* A block of which the first `rows` rows matter; more than there are means all. */
-static inline void weft_cpu_multiply(const weft_cpu_kernel *kernel, int64_t rows, int64_t k, const void *a, const void *b,
-                                     float *c, int add) {
-    if (rows < kernel->a.lines && kernel->multiply_part) {
+/* Whether a block of which so many columns matter has a shorter way. */
+static inline int weft_cpu_is_half(const weft_cpu_kernel *kernel, int64_t columns) {
+    return kernel->multiply_half && 2 * columns <= kernel->b.lines;
+}
+
+/* A block of which the first `rows` rows and `columns` columns matter; more than there are means all. */
+static inline void weft_cpu_multiply(const weft_cpu_kernel *kernel, int64_t rows, int64_t columns, int64_t k, const void *a,
+                                     const void *b, float *c, int add) {
+    if (weft_cpu_is_half(kernel, columns)) {
+        const int64_t element = (int64_t)weft_dtype_bytes(kernel->dtype);
+        kernel->multiply_half(k, a, element, element * kernel->a.lines, b, c, add);
+    } else if (rows < kernel->a.lines && kernel->multiply_part) {
         kernel->multiply_part((int)rows, k, a, b, c, add);
     } else {
         kernel->multiply(k, a, b, c, add);

@@ -1,6 +1,7 @@
 /* Teams of threads. */
 #include "cpu/thread/team.h"
 
+#include <fenv.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -52,12 +53,35 @@ static int64_t threads_here(void) {
     return weft_cpu_threads();
 }
 
+/* What each thread of a team does. */
+typedef struct part {
+    void (*body)(void *context, int64_t thread, int64_t threads);
+    void *context;
+    fenv_t caller;
+} part;
+
+/* In the caller's rounding and its treatment of denormals, which OpenMP's threads have from whoever started them: XLA's
+ * threads flush denormals, and bits would depend on who computes what. */
+static void do_part(const part *p, int64_t thread, int64_t threads) {
+    fenv_t own;
+    if (thread > 0) {
+        fegetenv(&own);
+        fesetenv(&p->caller);
+    }
+    p->body(p->context, thread, threads);
+    if (thread > 0) {
+        fesetenv(&own);
+    }
+}
+
 /* One thread, or all of them even where there is less to do: OpenMP's threads end when a team is smaller than the last, and
  * new ones take longer to start than a small product to compute. */
 void weft_cpu_team(int alone, void (*body)(void *context, int64_t thread, int64_t threads), void *context) {
     const int64_t threads = alone ? 1 : threads_here();
+    part p = {.body = body, .context = context};
+    fegetenv(&p.caller);
 #pragma omp parallel num_threads((int)threads)
-    body(context, omp_get_thread_num(), omp_get_num_threads());
+    do_part(&p, omp_get_thread_num(), omp_get_num_threads());
 }
 
 void weft_cpu_team_wait(void) {

@@ -8,7 +8,7 @@
 int64_t weft_cpu_threads(void);
 
 /* Calls body(context, thread, threads) once in each of a team's threads, and returns when all are done. Thread 0 is the
- * caller's. Takes all threads there are, or one where `alone`. */
+ * caller's, and all compute in its floating-point environment. Takes all threads there are, or one where `alone`. */
 void weft_cpu_team(int alone, void (*body)(void *context, int64_t thread, int64_t threads), void *context);
 
 /* Inside a team: waits until all of its threads are here. */

@@ -49,46 +49,76 @@ static __device__ __forceinline__ int64_t combine_index(const weft_combine_param
     return batch * s.batch + position * s.seq + head * s.head;
 }
 
+/* Where the result has the LSE of a row. */
+static __device__ __forceinline__ float *combine_lse_at(const weft_combine_params &p, int64_t row) {
+    int64_t position = row;
+    const int64_t head = weft_divide_off(&position, &p.by_seq);
+    return p.lse + head * p.lse_stride + position;
+}
+
+/* A chunk of a row while terms are added to it. */
+template <int N> struct combine_chunk { float largest, sum, sums[N]; };
+
+/* Adds a term, whose LSE is at most the largest. */
 template <int N>
-static __device__ __forceinline__ void combine_chunk(const weft_combine_params &p, int64_t row, int64_t element) {
-    const int64_t from = combine_index(p, p.part_strides, row) + element;
-    float largest = -INFINITY, sum = 0, sums[N] = {};
-    for (int i = 0; i < p.count; i++) {
-        largest = fmaxf(largest, p.lses[i][row]); /* a NaN has its say below */
+static __device__ __forceinline__ void combine_add(combine_chunk<N> &to, float lse, int32_t dtype, const void *from,
+                                                   int64_t element) {
+    if (lse == -INFINITY) {
+        return; /* whatever its output holds */
     }
-    for (int i = 0; i < p.count; i++) {
-        const float lse = p.lses[i][row];
-        if (lse == -INFINITY) {
-            continue; /* whatever its output holds */
-        }
-        float part[N];
-        const float weight = expf(lse - largest);
-        combine_load<N>(p.dtype, p.parts[i], from, part);
-        sum += weight;
-#pragma unroll
-        for (int e = 0; e < N; e++) {
-            sums[e] += weight * part[e];
-        }
-    }
-    const bool any = sum != 0;
+    float values[N];
+    const float weight = expf(lse - to.largest);
+    combine_load<N>(dtype, from, element, values);
+    to.sum += weight;
 #pragma unroll
     for (int e = 0; e < N; e++) {
-        sums[e] = any ? sums[e] / sum : 0;
-    }
-    combine_store<N>(p.o_dtype, p.o, combine_index(p, p.o_strides, row) + element, sums);
-    if (element == 0 && p.lse) {
-        p.lse[row] = any ? largest + logf(sum) : -INFINITY;
+        to.sums[e] += weight * values[e];
     }
 }
 
+/* Returns the LSE of the row. In a sum all LSEs count as 0, and all terms weigh 1. */
+template <int N>
+static __device__ __forceinline__ float combine_row(const weft_combine_params &p, int64_t row, int64_t element) {
+    const int64_t from = combine_index(p, p.part_strides, row) + element;
+    const int64_t to = combine_index(p, p.o_strides, row) + element;
+    const float old = !p.into ? -INFINITY : p.sum ? 0 : *combine_lse_at(p, row);
+    combine_chunk<N> chunk = {old, 0, {}};
+    for (int i = 0; i < p.count; i++) {
+        chunk.largest = fmaxf(chunk.largest, p.sum ? 0 : p.lses[i][row]); /* a NaN has its say below */
+    }
+    combine_add<N>(chunk, old, p.o_dtype, p.o, to);
+    for (int i = 0; i < p.count; i++) {
+        combine_add<N>(chunk, p.sum ? 0 : p.lses[i][row], p.dtype, p.parts[i], from);
+    }
+    const bool any = chunk.sum != 0;
+    const float total = p.sum ? 1 : chunk.sum;
+#pragma unroll
+    for (int e = 0; e < N; e++) {
+        chunk.sums[e] = any ? chunk.sums[e] / total : 0;
+    }
+    combine_store<N>(p.o_dtype, p.o, to, chunk.sums);
+    return any ? chunk.largest + logf(chunk.sum) : -INFINITY;
+}
+
+/* All threads of a row read what its LSE was, so it is written when all have. Tiles take turns with two sets of LSEs: who
+ * is at the next tile's overwrites nothing that another thread has yet to store. */
 template <int N> static __device__ __forceinline__ void combine_tiles(const weft_combine_params &p) {
-    for (int64_t position = blockIdx.x; position < p.order.count; position += gridDim.x) {
+    static __shared__ float lses[2][WEFT_COMBINE_ROWS];
+    int set = 0;
+    for (int64_t position = blockIdx.x; position < p.order.count; position += gridDim.x, set ^= 1) {
         const int64_t first = weft_order_tile(&p.order, position).col * WEFT_COMBINE_ROWS;
-        const int64_t chunks = weft_smaller(p.rows - first, WEFT_COMBINE_ROWS) * (int64_t)p.by_chunks.value;
+        const int64_t rows = weft_smaller(p.rows - first, WEFT_COMBINE_ROWS), chunks = rows * (int64_t)p.by_chunks.value;
         for (int64_t i = threadIdx.x; i < chunks; i += WEFT_COMBINE_THREADS) {
             int64_t chunk = i;
-            const int64_t row = first + weft_divide_off(&chunk, &p.by_chunks);
-            combine_chunk<N>(p, row, N * chunk);
+            const int64_t row = weft_divide_off(&chunk, &p.by_chunks);
+            const float lse = combine_row<N>(p, first + row, N * chunk);
+            if (chunk == 0) {
+                lses[set][row] = lse;
+            }
+        }
+        __syncthreads();
+        if (p.lse && threadIdx.x < rows) {
+            *combine_lse_at(p, first + threadIdx.x) = lses[set][threadIdx.x];
         }
     }
 }

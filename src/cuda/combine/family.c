@@ -53,7 +53,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
         chunks = chunks && is_aligned(data->parts[i], &p->part_strides);
     }
     to->o = data->o;
-    to->lse = data->lse;
+    to->lse = p->sum ? NULL : data->lse;
     to->part_strides = p->part_strides;
     to->o_strides = p->o_strides;
     to->order = walk->order;
@@ -65,6 +65,9 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->count = (int32_t)p->parts;
     to->dtype = (int32_t)p->dtype;
     to->o_dtype = (int32_t)p->o_dtype;
+    to->lse_stride = p->lse_stride;
+    to->into = p->into;
+    to->sum = p->sum;
     return WEFT_OK;
 }
 

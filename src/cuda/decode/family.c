@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "cuda/decode/fill.h"
+#include "cuda/driver/tensor_map.h"
 #include "cuda/plan/backend.h"
 #include "problem/problem.h"
 
@@ -209,6 +210,16 @@ static size_t workspace(const weft_plan *plan) {
     return c->pass_count > 1 ? sums + dealt + (weft_cuda_prepares(plan) ? list : 0) : 0;
 }
 
+/* Keys that one tile of rows reads are not read again before those of all other layers have been: the L2 gives them up
+ * before anything else, unless it has room for all of this cache. */
+static uint64_t keep(const weft_plan *plan, int64_t tiles) {
+    const weft_cuda_plan *c = plan->placed;
+    const weft_attention_extents all = weft_attention_sizes(&plan->attention);
+    const size_t bytes = (all.k + all.v) * weft_dtype_bytes(plan->attention.dtype);
+    const int fits = bytes <= (size_t)(plan->machine.l2_bytes * plan->machine.domains) / 2;
+    return c->knobs.keep_keys || tiles > 1 || fits ? WEFT_KEEP_NORMAL : WEFT_KEEP_FIRST;
+}
+
 static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
                         const weft_counters *counters, void *parameters, weft_message *message) {
     (void)counters;
@@ -218,6 +229,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     const weft_decode_variant *v = variant_of(&c->main->choice);
     weft_decode_params *to = parameters;
     weft_decode_fill(to, plan, data, walk, v->rows, 0);
+    to->keep = keep(plan, to->tiles);
     to->sums = data->workspace;
     const int64_t runs = most_runs(plan, v);
     to->stats = to->sums ? to->sums + runs * v->rows * v->depth : NULL;

@@ -174,8 +174,8 @@ static __device__ __forceinline__ void decode_load(const weft_decode_params &p, 
 #pragma unroll
             for (int i = 0; i < S::chunks; i += lanes) {
                 const uint32_t place = to + decode_place<S>(row + first, chunk + i);
-                cp_async_16(place, k + 16 * i, true);
-                cp_async_16(place + S::block_bytes, v + 16 * i, true);
+                cp_async_16_kept(place, k + 16 * i, p.keep);
+                cp_async_16_kept(place + S::block_bytes, v + 16 * i, p.keep);
             }
             k += at_once * keys.k_row;
             v += at_once * keys.v_row;

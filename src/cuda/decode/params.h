@@ -72,6 +72,7 @@ typedef struct weft_decode_params {
     /* Where all sequences are alike: runs of each, those that are whole, and of these and the others in all tiles. */
     int32_t runs_each, whole;
     weft_divisor by_whole, by_others;
+    uint64_t keep; /* how long the L2 is to keep whole blocks of keys: see WEFT_KEEP_NORMAL */
     /* New keys; null: none. */
     const void *k_new, *v_new;
     weft_strides k_new_strides, v_new_strides;

@@ -5,9 +5,14 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "cuda/gemm/epilogue.h"
+#include "cuda/gemm/fill.h"
+#include "cuda/gemm/launches.h"
+#include "cuda/gemm/lines.h"
+#include "cuda/gemm/operands.h"
 #include "cuda/gemm/params.h"
-#include "cuda/gemm/view.h"
 #include "cuda/plan/backend.h"
+#include "problem/problem.h"
 
 static const weft_portable_gemm_variant variants[] = {
 #define WEFT_PORTABLE_GEMM(...) WEFT_PORTABLE_GEMM_VARIANT(__VA_ARGS__),
@@ -15,48 +20,22 @@ static const weft_portable_gemm_variant variants[] = {
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
-_Static_assert(sizeof(weft_portable_gemm_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
+_Static_assert(sizeof(weft_portable_gemm_fused_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
 
 /* Loading a row of A or a column of B for a tile costs as much as multiplying so many elements of the tile: an estimate, by
  * what an SM gets from its L2 (64 bytes a clock) beside its products (1024 a clock), a half of it hidden. */
 enum { LINE_COST = 16 };
 
-/* Elements from one line to the next; 0 where there is but one, so that it tells nothing. */
-static int64_t distance_of(int64_t lines, int64_t ld) {
-    return lines > 1 ? ld : 0;
-}
-
-/* Of A and B as the kernel sees them. */
-static int64_t a_distance(const weft_gemm *p, const weft_gemm_view *view) {
-    return distance_of(view->a_mn ? p->k : view->m, view->lda);
-}
-
-static int64_t b_distance(const weft_gemm *p, const weft_gemm_view *view) {
-    return distance_of(view->b_mn ? p->k : view->n, view->ldb);
-}
-
-/* Bytes of a matrix's lines that can be copied at a time. */
-static int32_t unit_of(const weft_gemm *p, int64_t distance, int64_t stride) {
-    const uint64_t bytes = (uint64_t)(2 * (distance | distance_of(p->batch, stride)));
-    return bytes % 16 == 0 ? 16 : bytes % 4 == 0 ? 4 : 2;
-}
-
-/* Whether lines of A and B begin at multiples of 16 bytes and end there: a copy of 16 bytes over a matrix's end would read
- * what is not the caller's. */
-static int is_whole(const weft_gemm *p, const weft_gemm_view *view) {
-    return unit_of(p, a_distance(p, view), view->a_stride) == 16 && unit_of(p, b_distance(p, view), view->b_stride) == 16 &&
-           (view->a_mn ? view->m : p->k) % 8 == 0 && (view->b_mn ? view->n : p->k) % 8 == 0;
-}
-
 static weft_status check(const weft_plan *plan, weft_message *why) {
-    const weft_gemm *p = &plan->gemm;
+    const weft_gemm in_halves = weft_gemm_in_halves(&plan->gemm), *p = &in_halves;
     const weft_schedule *s = &plan->schedule;
     const int64_t most = WEFT_MAX_DIMENSION - 4096; /* a tile over the edge counts in 32 bits, too */
-    if (p->dtype == WEFT_FP32) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it takes bf16 and fp16, not fp32");
-    }
     if (p->m > most || p->n > most || p->k > most) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes dimensions up to %" PRId64, most);
+    }
+    weft_status status;
+    if ((status = weft_gemm_check_parts(&plan->gemm, s->sweep, why)) || (status = weft_gemm_check_epilogue(p, why))) {
+        return status;
     }
     if (s->cluster_m > 1 || s->cluster_n > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
@@ -82,7 +61,8 @@ static int64_t tile_n_of(const weft_portable_gemm_variant *v, int swapped) {
 /* Whether a variant computes the problem, whatever its tile. */
 static int takes(const weft_portable_gemm_variant *v, const weft_gemm *p, const weft_gemm_view *view,
                  const weft_cuda_device *device) {
-    return v->dtype == p->dtype && v->a_mn == view->a_mn && v->b_mn == view->b_mn && v->any == !is_whole(p, view) &&
+    return v->dtype == weft_gemm_multiplied(p) && v->a_mn == view->a_mn && v->b_mn == view->b_mn &&
+           v->any == !weft_gemm_lines_of(p, view).whole && v->fused == weft_gemm_is_fused(p) &&
            v->shared_bytes + WEFT_CUDA_STATIC_SHARED <= (uint32_t)device->shared_bytes;
 }
 
@@ -102,7 +82,7 @@ static double time_of(const weft_portable_gemm_variant *v, const weft_gemm *p, c
 
 /* The variant to take, or null. */
 static const weft_portable_gemm_variant *best_of(const weft_plan *plan, const weft_cuda_device *device) {
-    const weft_gemm *p = &plan->gemm;
+    const weft_gemm in_halves = weft_gemm_in_halves(&plan->gemm), *p = &in_halves;
     const weft_gemm_view view = weft_gemm_view_of(p);
     const weft_portable_gemm_variant *best = NULL;
     for (size_t i = 0; i < VARIANTS; i++) {
@@ -118,11 +98,12 @@ static const weft_portable_gemm_variant *best_of(const weft_plan *plan, const we
 /* Why no variant has the schedule's tile. Says what there would be. */
 static weft_status explain_tile(const weft_plan *plan, const weft_cuda_device *device, weft_message *why) {
     const weft_schedule *s = &plan->schedule;
-    const weft_gemm_view view = weft_gemm_view_of(&plan->gemm);
+    const weft_gemm p = weft_gemm_in_halves(&plan->gemm);
+    const weft_gemm_view view = weft_gemm_view_of(&p);
     char tiles[120] = "";
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_portable_gemm_variant *v = &variants[i];
-        if (takes(v, &plan->gemm, &view, device)) {
+        if (takes(v, &p, &view, device)) {
             const size_t length = strlen(tiles);
             snprintf(tiles + length, sizeof tiles - length, " %" PRId64 "x%" PRId64 "x%d", tile_m_of(v, view.swapped),
                      tile_n_of(v, view.swapped), (int)v->step);
@@ -169,11 +150,12 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
 static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
                          weft_schedule *list, size_t capacity) {
     (void)knobs;
-    const weft_gemm_view view = weft_gemm_view_of(&plan->gemm);
+    const weft_gemm p = weft_gemm_in_halves(&plan->gemm);
+    const weft_gemm_view view = weft_gemm_view_of(&p);
     size_t count = 0;
     for (size_t i = 0; i < VARIANTS && count < capacity; i++) {
         const weft_portable_gemm_variant *v = &variants[i];
-        if (takes(v, &plan->gemm, &view, device) && tile_fits(v, &plan->schedule, view.swapped)) {
+        if (takes(v, &p, &view, device) && tile_fits(v, &plan->schedule, view.swapped)) {
             list[count] = plan->schedule;
             list[count].tile_m = tile_m_of(v, view.swapped);
             list[count++].tile_n = tile_n_of(v, view.swapped);
@@ -182,45 +164,62 @@ static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, 
     return count;
 }
 
-static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
-                        const weft_counters *counters, void *parameters, weft_message *message) {
-    (void)pass;
-    (void)message;
-    const weft_gemm_data *data = buffers;
-    const weft_gemm *p = &plan->gemm;
+void weft_portable_gemm_fill(const weft_gemm *p, const weft_gemm_data *data, const weft_walk *walk,
+                             const weft_counters *counters, weft_portable_gemm_params *to) {
     const weft_gemm_view view = weft_gemm_view_of(p);
-    const int64_t c_distance = distance_of(view.m, p->ldc) | distance_of(p->batch, p->c_stride);
-    weft_portable_gemm_params *to = parameters;
+    const weft_gemm_lines lines = weft_gemm_lines_of(p, &view);
     memset(to, 0, sizeof *to);
     to->a = view.swapped ? data->b : data->a;
     to->b = view.swapped ? data->a : data->b;
     to->c = data->c;
-    to->lda = a_distance(p, &view);
-    to->ldb = b_distance(p, &view);
+    to->lda = lines.lda;
+    to->ldb = lines.ldb;
     to->ldc = p->ldc;
     to->a_stride = view.a_stride;
     to->b_stride = view.b_stride;
     to->c_stride = p->c_stride;
     to->m = (int32_t)view.m;
-    to->n = (int32_t)view.n;
+    to->n = (int32_t)(p->gated ? weft_gemm_columns(p) : view.n);
     to->k = (int32_t)p->k;
     to->alpha = (float)p->alpha;
     to->beta = (float)p->beta;
     to->c_dtype = (int32_t)p->c_dtype;
     to->swapped = view.swapped;
-    to->a_unit = unit_of(p, to->lda, view.a_stride);
-    to->b_unit = unit_of(p, to->ldb, view.b_stride);
-    to->c_wide = c_distance * (int64_t)weft_dtype_bytes(p->c_dtype) % 16 == 0;
+    to->a_unit = lines.a_unit;
+    to->b_unit = lines.b_unit;
+    to->c_wide = lines.c_wide;
     to->counter = walk->dispatch == WEFT_DISPATCH_DYNAMIC ? counters->own : NULL;
     to->walk = *walk;
+}
+
+static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
+                        const weft_counters *counters, void *parameters, weft_message *message) {
+    (void)message;
+    const weft_gemm *p = &((const weft_cuda_plan *)plan->placed)->computed.gemm;
+    weft_portable_gemm_fused_params *fused = parameters;
+    if (weft_gemm_fill_beside(plan, pass, buffers, parameters)) {
+        return WEFT_OK;
+    }
+    const weft_gemm_data own = weft_gemm_data_in_halves(&plan->gemm, buffers), *data = &own;
+    memset(fused, 0, sizeof *fused);
+    weft_portable_gemm_fill(p, data, walk, counters, &fused->product);
+    if (weft_gemm_is_fused(p)) {
+        fused->epilogue = weft_gemm_epilogue_of(p, data);
+        fused->residual = p->extras & WEFT_GEMM_RESIDUAL ? data->residual : NULL;
+        fused->ld_residual = p->ld_residual;
+        fused->residual_stride = p->residual_stride;
+    }
     return WEFT_OK;
 }
 
 const weft_cuda_family weft_cuda_portable_gemm = {
     .name = "portable_gemm",
-    .parameter_bytes = sizeof(weft_portable_gemm_params),
+    .parameter_bytes = sizeof(weft_portable_gemm_fused_params),
     .choose = choose,
     .complete = complete,
+    .computes = weft_gemm_computes,
+    .passes = weft_gemm_passes,
+    .workspace = weft_gemm_workspace,
     .fill = fill,
     .candidates = candidates,
 };

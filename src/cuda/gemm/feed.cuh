@@ -2,13 +2,52 @@
 #ifndef WEFT_CUDA_GEMM_FEED_CUH
 #define WEFT_CUDA_GEMM_FEED_CUH
 
+#include "cuda/gemm/grouped/params.h"
 #include "cuda/gemm/shape.cuh"
 #include "cuda/ptx/cp_async.cuh"
+
+/* Where the thread that fetches tiles of groups was last. */
+static __device__ __forceinline__ weft_group_finger &portable_finger() {
+    static __shared__ weft_group_finger finger;
+    return finger;
+}
+
+/* Asks the walk for the next tile that has rows of a group, as job `number`. One thread. */
+template <class S>
+static __device__ __forceinline__ void portable_fetch_grouped(const weft_portable_gemm_params &p, portable_desk &desk,
+                                                              uint32_t number) {
+    const weft_portable_grouped_params &all = reinterpret_cast<const weft_portable_grouped_params &>(p);
+    portable_job *job = &desk.jobs[number % PORTABLE_JOBS];
+    weft_worker worker = desk.worker;
+    weft_group_finger finger = portable_finger();
+    weft_group_rows rows = {};
+    weft_visit visit = {};
+    const weft_deal deal = {0, -1, WEFT_REACH_PREFIX, 0, 0};
+    if (!weft_groups_next(&p.walk, &all.groups, all.step, &worker, deal, &finger, &visit, &rows)) {
+        visit = {};
+        rows = {};
+    }
+    const int64_t row = rows.first, col = visit.tile.n * S::tile_n, k = visit.first * S::step, group = rows.group;
+    job->a = (const char *)p.a + 2 * (group * p.a_stride + row * p.lda + k);
+    job->b = (const char *)p.b + 2 * (group * p.b_stride + (S::b::mn ? k * p.ldb + col : col * p.ldb + k));
+    job->c = (char *)p.c + (p.c_dtype == WEFT_FP32 ? 4 : 2) * (group * p.c_stride + row * p.ldc + col);
+    job->m_left = rows.count;
+    job->n_left = (int32_t)(p.n - col);
+    job->k_left = (int32_t)(p.k - k);
+    job->direction = visit.direction;
+    job->steps = (int32_t)visit.steps;
+    desk.worker = worker;
+    portable_finger() = finger;
+}
 
 /* Asks the walk for the next tile, as job `number`. One thread. */
 template <class S>
 static __device__ __forceinline__ void portable_fetch(const weft_portable_gemm_params &p, portable_desk &desk,
                                                       uint32_t number) {
+    if constexpr (S::grouped) {
+        portable_fetch_grouped<S>(p, desk, number);
+        return;
+    }
     portable_job *job = &desk.jobs[number % PORTABLE_JOBS];
     weft_worker worker = desk.worker;
     weft_visit visit = {};
@@ -17,7 +56,7 @@ static __device__ __forceinline__ void portable_fetch(const weft_portable_gemm_p
         visit.steps = 0;
     }
     const int64_t row = (p.swapped ? visit.tile.n : visit.tile.m) * S::tile_m;
-    const int64_t col = (p.swapped ? visit.tile.m : visit.tile.n) * S::tile_n;
+    const int64_t col = (p.swapped ? visit.tile.m : visit.tile.n) * portable_columns_of<S>(p);
     const int64_t k = visit.first * S::step, batch = visit.tile.batch;
     job->a = (const char *)p.a + 2 * (batch * p.a_stride + (S::a::mn ? k * p.lda + row : row * p.lda + k));
     job->b = (const char *)p.b + 2 * (batch * p.b_stride + (S::b::mn ? k * p.ldb + col : col * p.ldb + k));
@@ -27,6 +66,9 @@ static __device__ __forceinline__ void portable_fetch(const weft_portable_gemm_p
     job->k_left = (int32_t)(p.k - k);
     job->direction = visit.direction;
     job->steps = (int32_t)visit.steps;
+    if constexpr (S::fused) {
+        job->batch = (int32_t)batch;
+    }
     desk.worker = worker;
 }
 
@@ -78,6 +120,28 @@ template <class S, class O> struct portable_source {
         (O::mn ? lines : elements) -= direction * S::step;
     }
 
+    /* The same as copy() of a B whose columns are gates and values. `at` is the thread's chunk of the tile's first column,
+     * so that what lies between is found here. */
+    __device__ __forceinline__ void copy_gated(const weft_portable_gemm_params &p, uint32_t to, int64_t ld,
+                                               int unit) const {
+        const int32_t line = (int32_t)(thread_index() / O::chunks), chunk = (int32_t)(thread_index() % O::chunks);
+        to += offset;
+#pragma unroll 1
+        for (int i = 0; i < O::passes; i++, to += O::at_once * O::line_bytes) {
+            const int32_t own = line + i * O::at_once; /* the line of this pass */
+            const int32_t column = O::mn ? 8 * chunk : own, mn = O::mn ? elements + 8 * chunk : lines + line;
+            const int32_t k = O::mn ? lines - i * O::at_once : elements, left = mn - portable_gate_at<S>(column);
+            const int64_t moved = portable_column_at<S>(p, column) - column;
+            const char *from = at + 2 * (O::mn ? i * O::at_once * ld + moved : (i * O::at_once + moved) * ld);
+            const int present = 2 * (O::mn ? (k > 0 ? min(max(left, 0), 8) : 0) : (left > 0 ? min(max(k, 0), 8) : 0));
+            if constexpr (S::any) {
+                portable_copy_units(to, from, unit, present);
+            } else {
+                cp_async_16_first(to, from, present);
+            }
+        }
+    }
+
     /* Starts copying the step to the operand's place `to`. */
     __device__ __forceinline__ void copy(uint32_t to, int64_t ld, int unit) const {
         const int bytes = 2 * min(max(elements, 0), 8);
@@ -105,6 +169,16 @@ template <class S> struct portable_feed {
     uint32_t jobs;            /* taken */
     uint32_t to;              /* shared address of the stage that is filled next */
 
+    __device__ __forceinline__ void copy_b(const weft_portable_gemm_params &p) {
+        if constexpr (S::fused) {
+            if (portable_fused(p).epilogue.gate) {
+                b.copy_gated(p, to + S::a::bytes, p.ldb, p.b_unit);
+                return;
+            }
+        }
+        b.copy(to + S::a::bytes, p.ldb, p.b_unit);
+    }
+
     /* Starts copying the next step, if there is one. It is a group of copies in any case, so that all waits count alike. */
     __device__ __forceinline__ void next(const weft_portable_gemm_params &p, const portable_desk &desk, uint32_t ring) {
         if (steps == 0) {
@@ -119,7 +193,7 @@ template <class S> struct portable_feed {
         }
         if (steps > 0) {
             a.copy(to, p.lda, p.a_unit);
-            b.copy(to + S::a::bytes, p.ldb, p.b_unit);
+            copy_b(p);
             a.advance(p.lda, direction);
             b.advance(p.ldb, direction);
             steps--;

@@ -57,7 +57,11 @@ static __device__ __forceinline__ void portable_multiply(float (&sums)[S::rows][
 #pragma unroll
         for (int n = 0; n < S::cols; n++) {
             const int j = i % 2 ? S::cols - 1 - n : n; /* back and forth, so that an operand is used twice in a row */
-            mma_m16n8k16<S::bf16>(sums[i][j], f.a[i], f.b[j / 2][j % 2 * 2], f.b[j / 2][j % 2 * 2 + 1]);
+            if constexpr (S::tf32) {                   /* a lane's words are the same elements of either instruction */
+                mma_m16n8k8_tf32(sums[i][j], f.a[i], f.b[j / 2][j % 2 * 2], f.b[j / 2][j % 2 * 2 + 1]);
+            } else {
+                mma_m16n8k16<S::bf16>(sums[i][j], f.a[i], f.b[j / 2][j % 2 * 2], f.b[j / 2][j % 2 * 2 + 1]);
+            }
         }
     }
 }
@@ -68,6 +72,9 @@ template <class S> static __device__ __forceinline__ void portable_gemm(const we
     const uint32_t ring = settled((uint32_t)__cvta_generic_to_shared(gemm_shared));
     if (threadIdx.x == 0) {
         desk.worker = weft_worker_start(&p.walk, blockIdx.x, p.counter);
+        if constexpr (S::grouped) {
+            portable_finger() = {};
+        }
 #pragma unroll 1
         for (uint32_t i = 0; i == 0 || i < portable_ahead<S>(desk.jobs[0].steps); i++) {
             portable_fetch<S>(p, desk, i);
@@ -119,8 +126,13 @@ template <class S> static __device__ __forceinline__ void portable_gemm(const we
         }
         portable_multiply<S>(sums, fragments[1]);
         const uint32_t own = thread_index() / 32;
-        portable_store<S>(p, desk.jobs[number % PORTABLE_JOBS], feed.to, sums, own / S::warps_n * S::warp_m,
-                          own % S::warps_n * S::warp_n);
+        if constexpr (S::fused) {
+            portable_store_fused<S>(p, desk.jobs[number % PORTABLE_JOBS], feed.to, sums, own / S::warps_n * S::warp_m,
+                                    own % S::warps_n * S::warp_n);
+        } else {
+            portable_store<S>(p, desk.jobs[number % PORTABLE_JOBS], feed.to, sums, own / S::warps_n * S::warp_m,
+                              own % S::warps_n * S::warp_n);
+        }
         __syncthreads(); /* nobody's sums are in the free stage any more */
         number++;
         steps = desk.jobs[number % PORTABLE_JOBS].steps;

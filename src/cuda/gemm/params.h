@@ -7,6 +7,7 @@
 
 #include <weft/weft.h>
 
+#include "cuda/gemm/epilogue_params.h"
 #include "order/deal.h"
 
 /* Passed by value. C = alpha A B + beta C with A (m, k), B (k, n) and a row-major C; a column-major C is computed as its
@@ -29,6 +30,15 @@ typedef struct weft_portable_gemm_params {
     weft_walk walk;         /* tiles of the variant's tile_m x tile_n (swapped: its n x m), its steps; no clusters */
 } weft_portable_gemm_params;
 
+/* What variants with an epilogue take. n is the number of columns of C; gated, B has twice as many, and a warp's columns of
+ * a tile are half gates, then their values. */
+typedef struct weft_portable_gemm_fused_params {
+    weft_portable_gemm_params product; /* first, so that a variant without an epilogue can take the same */
+    weft_gemm_epilogue epilogue;
+    const void *residual; /* or null */
+    int64_t ld_residual, residual_stride;
+} weft_portable_gemm_fused_params;
+
 /* What is compiled: a row of variants.def. */
 typedef struct weft_portable_gemm_variant {
     const char *symbol; /* the entry point */
@@ -38,6 +48,7 @@ typedef struct weft_portable_gemm_variant {
     int32_t tile_m, tile_n, step;
     int32_t threads; /* of a CTA */
     int32_t any;     /* 1: lines of A and B may begin anywhere */
+    int32_t fused;   /* 1: takes weft_portable_gemm_fused_params */
     uint32_t shared_bytes;
 } weft_portable_gemm_variant;
 
@@ -48,8 +59,9 @@ typedef struct weft_portable_gemm_variant {
  * #define WEFT_PORTABLE_GEMM(...) WEFT_PORTABLE_GEMM_VARIANT(__VA_ARGS__), */
 /* clang-format off */
 #define WEFT_PORTABLE_GEMM_VARIANT(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, step, warps_m, warps_n, stages,      \
-                                   ctas, any)                                                                              \
-    { #symbol, #module, WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, step, 32 * (warps_m) * (warps_n), any,                   \
+                                   ctas, form)                                                                             \
+    { #symbol, #module, WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, step, 32 * (warps_m) * (warps_n), (form) % 2,            \
+      (form) / 2 % 2,                                                                                                          \
       WEFT_PORTABLE_GEMM_SHARED_BYTES(tile_m, tile_n, step, stages) }
 /* clang-format on */
 

@@ -27,9 +27,10 @@ template <bool MN, int LENGTH, int STEP, int THREADS> struct portable_operand {
 
 /* The columns of a row of variants.def, and what follows from them. */
 template <weft_dtype DTYPE, bool A_MN, bool B_MN, int TILE_M, int TILE_N, int STEP, int WARPS_M, int WARPS_N, int STAGES,
-          bool ANY>
+          int FORM>
 struct portable_shape {
-    static constexpr bool bf16 = DTYPE == WEFT_BF16, any = ANY;
+    static constexpr bool bf16 = DTYPE == WEFT_BF16, tf32 = DTYPE == WEFT_FP32; /* two halves are an element of TF32 */
+    static constexpr bool any = FORM & 1, fused = FORM & 2, grouped = FORM & 4;
     static constexpr int tile_m = TILE_M, tile_n = TILE_N, step = STEP, stages = STAGES;
     static constexpr int warps_n = WARPS_N, threads = 32 * WARPS_M * WARPS_N;
     static constexpr int warp_m = TILE_M / WARPS_M, warp_n = TILE_N / WARPS_N; /* of C that a warp computes */
@@ -38,7 +39,9 @@ struct portable_shape {
     using a = portable_operand<A_MN, TILE_M, STEP, threads>;
     using b = portable_operand<B_MN, TILE_N, STEP, threads>;
     static constexpr int stage_bytes = a::bytes + b::bytes, ring_bytes = stages * stage_bytes;
-    static constexpr int piece_bytes = 16 * 32 * 4; /* of sums, which a warp stores at a time: see store.cuh */
+    /* Of sums, which a warp stores at a time: see store.cuh. With an epilogue there is room for those of gates and values.
+     */
+    static constexpr int piece_bytes = 16 * 32 * 4 * (fused ? 2 : 1);
 
     static_assert(warp_m % 16 == 0 && (warp_m == 32 || warp_m == 64) && (warp_n == 32 || warp_n == 64), "see variants.def");
     static_assert(parts % 2 == 0 && STAGES >= 3 && STAGES <= 5, "see kernel.cuh");
@@ -51,7 +54,35 @@ struct portable_job {
     char *c;                        /* its first element */
     int32_t m_left, n_left, k_left; /* what there is of each from there on */
     int32_t direction, steps;       /* 0 steps: there is no tile */
+    int32_t batch;                  /* with an epilogue */
 };
+
+/* What a variant with an epilogue takes besides. */
+static __device__ __forceinline__ const weft_portable_gemm_fused_params &
+portable_fused(const weft_portable_gemm_params &p) {
+    return reinterpret_cast<const weft_portable_gemm_fused_params &>(p);
+}
+
+/* The columns of B that a tile of a gated product has: of every `warp_n` the first half are gates, the second their values.
+ * `at`: such a column, or the first of eight, counted from the tile's first; its distance in B, and its gate's in C. */
+template <class S> static __device__ __forceinline__ int32_t portable_gate_at(int32_t at) {
+    constexpr int half = S::warp_n / 2;
+    return at / S::warp_n * half + at % half;
+}
+
+template <class S>
+static __device__ __forceinline__ int32_t portable_column_at(const weft_portable_gemm_params &p, int32_t at) {
+    const int32_t gate = portable_fused(p).epilogue.gate;
+    return portable_gate_at<S>(at) + (at % S::warp_n >= S::warp_n / 2 ? gate : 0);
+}
+
+/* Columns of C in a tile. */
+template <class S> static __device__ __forceinline__ int32_t portable_columns_of(const weft_portable_gemm_params &p) {
+    if constexpr (S::fused) {
+        return portable_fused(p).epilogue.gate ? S::tile_n / 2 : S::tile_n;
+    }
+    return S::tile_n;
+}
 
 /* Tiles that are known: the one at work, those of which something is in the ring, and one more. */
 enum { PORTABLE_JOBS = 8 };

@@ -3,6 +3,7 @@
 #ifndef WEFT_CUDA_GEMM_STORE_CUH
 #define WEFT_CUDA_GEMM_STORE_CUH
 
+#include "cuda/gemm/finish.cuh"
 #include "cuda/gemm/shape.cuh"
 #include "cuda/ptx/math.cuh"
 #include "cuda/ptx/shared.cuh"
@@ -95,6 +96,44 @@ static __device__ __forceinline__ void portable_store_piece(const weft_portable_
             } else {
                 portable_put_each(p, to, from, columns);
             }
+        }
+    }
+}
+
+/* Puts 16 rows x 32 columns of sums to `piece` in shared memory. */
+template <class S>
+static __device__ __forceinline__ void portable_put_piece(uint32_t piece, float (&sums)[S::cols][4], int first) {
+    const uint32_t lane = thread_index() % 32;
+#pragma unroll
+    for (uint32_t n = 0; n < 4; n++) {
+        const uint32_t to = piece + lane / 4 * 128 + (n ^ lane / 4 % 4) * 32 + lane % 4 * 8;
+        shared_store(to, {sums[first + n][0], sums[first + n][1]});
+        shared_store(to + 8 * 128, {sums[first + n][2], sums[first + n][3]});
+    }
+}
+
+/* The same as portable_store() of a product with an epilogue. */
+template <class S>
+static __device__ __forceinline__ void portable_store_fused(const weft_portable_gemm_params &p, const portable_job &job,
+                                                            uint32_t stage, float (&sums)[S::rows][S::cols][4], uint32_t y,
+                                                            uint32_t x) {
+    const bool gated = portable_fused(p).epilogue.gate != 0;
+    const uint32_t piece = stage + thread_index() / 32 * S::piece_bytes;
+    constexpr int half = S::cols / 2; /* where the sums of values are */
+#pragma unroll
+    for (int i = 0; i < S::rows; i++) {
+#pragma unroll
+        for (int j = 0; j < S::cols; j += 4) {
+            if (gated && j >= half) {
+                continue;
+            }
+            portable_put_piece<S>(piece, sums[i], j);
+            if (gated && j < half) {
+                portable_put_piece<S>(piece + S::piece_bytes / 2, sums[i], j + half < S::cols ? j + half : 0);
+            }
+            __syncwarp();
+            portable_finish_piece(p, job, piece, piece + S::piece_bytes / 2, y + 16 * i, (gated ? x / 2 : x) + 8 * j);
+            __syncwarp();
         }
     }
 }

@@ -75,6 +75,10 @@ typedef struct weft_cuda_family {
     void (*complete)(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                      weft_schedule *schedule);
 
+    /* The problem that the plan's kernel computes in its place, of the same operation, whose tiles are the plan's:
+     * `computed` is a copy of the plan's. Null: the same. */
+    void (*computes)(const weft_problem *problem, weft_problem *computed);
+
     /* The launches of a run in their order, of which *main takes the plan's tiles, as chosen, and behind them those that
      * prepare runs. Returns how many, at most WEFT_CUDA_MAX_PASSES. Null: only that one. */
     int (*passes)(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main);
@@ -145,6 +149,7 @@ struct weft_cuda_plan {
     void *context;
     int retained; /* whether the context is the primary one, held by this plan */
     const weft_cuda_family *family;
+    weft_problem computed; /* what the plan's tiles are cut from */
     weft_cuda_knobs knobs;
     weft_cuda_pass passes[WEFT_CUDA_MAX_PASSES];
     int pass_count;

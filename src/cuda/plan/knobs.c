@@ -14,10 +14,11 @@ static const struct {
 } options[] = {{"precise", offsetof(weft_cuda_knobs, precise), 1},
                {"mask-every-block", offsetof(weft_cuda_knobs, mask_every_block), 1},
                {"no-prefetch", offsetof(weft_cuda_knobs, no_prefetch), 1},
+               {"keep-keys", offsetof(weft_cuda_knobs, keep_keys), 1},
                {"ctas", offsetof(weft_cuda_knobs, ctas), WEFT_CUDA_MAX_CTAS}};
 enum { OPTIONS = sizeof options / sizeof *options };
 
-static const char known[] = "precise, mask-every-block, no-prefetch, ctas=1 to ctas=32";
+static const char known[] = "precise, mask-every-block, no-prefetch, keep-keys, ctas=1 to ctas=32";
 
 static int32_t value_of(const weft_cuda_knobs *knobs, size_t i) {
     int32_t value;
@@ -75,10 +76,11 @@ weft_status weft_cuda_knobs_read(const char *text, weft_cuda_knobs *knobs, size_
 }
 
 weft_status weft_cuda_knobs_refuse(const weft_cuda_knobs *knobs, weft_message *why) {
-    const int asked = knobs->precise || knobs->mask_every_block || knobs->no_prefetch || knobs->ctas > 1;
+    const int asked =
+        knobs->precise || knobs->mask_every_block || knobs->no_prefetch || knobs->keep_keys || knobs->ctas > 1;
     return !asked ? WEFT_OK
                   : weft_fail(why, WEFT_UNSUPPORTED,
-                              "it has no precise math, mask-every-block, no-prefetch or CTAs that share");
+                              "it has no precise math, mask-every-block, no-prefetch, keep-keys or CTAs that share");
 }
 
 void weft_cuda_knobs_normalize(const char *text, char *normal, size_t size) {

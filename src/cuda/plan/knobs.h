@@ -10,7 +10,8 @@ typedef struct weft_cuda_knobs {
     int32_t precise;          /* 1: exponentials keep denormals and divisions are exact; 0: fast ones */
     int32_t mask_every_block; /* 1: the mask is tested in every block of keys; 0: only where it can matter */
     int32_t no_prefetch;      /* 1: a block of keys is loaded when it is needed; 0: ahead of that */
-    int32_t ctas;             /* CTAs that share an SM, at most WEFT_CUDA_MAX_CTAS; 0: as many as fit */
+    int32_t keep_keys; /* 1: the L2 keeps keys that are read once as it keeps other data; 0: it gives them up first */
+    int32_t ctas;      /* CTAs that share an SM, at most WEFT_CUDA_MAX_CTAS; 0: as many as fit */
 } weft_cuda_knobs;
 
 enum { WEFT_CUDA_MAX_CTAS = 32 };

@@ -1,12 +1,12 @@
-/* Lengths of sequences, and the arrays of block masks and tree masks, where kernels read them: those that a plan knows in
- * memory of its own, those that a run brings in the caller's. */
+/* Lengths of sequences, bounds of groups, and the arrays of block masks and tree masks, where kernels read them: those that
+ * a plan knows in memory of its own, those that a run brings in the caller's. */
 #include "base/status.h"
 #include "cuda/plan/backend.h"
 #include "problem/problem.h"
 
 weft_status weft_cuda_place_lengths(weft_plan *plan, weft_message *message) {
     weft_cuda_plan *c = plan->placed;
-    const size_t bytes = plan->operation->lengths ? weft_attention_kept_bytes(&plan->attention) : 0;
+    const size_t bytes = plan->operation->kept_bytes ? plan->operation->kept_bytes(&plan->problem) : 0;
     if (bytes == 0) {
         return WEFT_OK;
     }
@@ -16,7 +16,7 @@ weft_status weft_cuda_place_lengths(weft_plan *plan, weft_message *message) {
         return weft_cuda_fail(c->driver, result, "no memory on the GPU for a plan's lengths", message);
     }
     result = weft_cuda_copy_in(c->driver, c->lengths, plan->kept, bytes);
-    for (int i = 0; i < c->pass_count; i++) {
+    for (int i = 0; i < c->pass_count && plan->operation->lengths; i++) {
         weft_sequences *all = &c->passes[i].walk.reach.sequences;
         weft_pairs *pairs = &c->passes[i].walk.reach.blocks.pairs;
         *all = weft_sequences_move(*all, plan->kept, (uintptr_t)c->lengths);

@@ -165,6 +165,11 @@ static void complete(weft_plan *plan) {
         c->family->heads_in_tile ? c->family->heads_in_tile(plan, &c->device) : 1; /* by what the schedule leaves open */
     plan->joined = c->family->joins && c->family->joins(plan);
     plan->lead = c->family->lead ? c->family->lead(plan, &c->main->choice) : 0;
+    if (c->family->computes) {
+        c->computed = plan->problem;
+        c->family->computes(&plan->problem, &c->computed);
+        plan->computed = &c->computed;
+    }
     s->tile_m = c->main->choice.tile_m;
     s->tile_n = c->main->choice.tile_n;
     if (c->family->complete) {

@@ -9,6 +9,11 @@ static __device__ __forceinline__ void cp_async_16(uint32_t to, const void *from
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(present ? 16 : 0) : "memory");
 }
 
+/* The same of all 16, with how long the L2 is to keep what is read: see WEFT_KEEP_NORMAL. */
+static __device__ __forceinline__ void cp_async_16_kept(uint32_t to, const void *from, uint64_t keep) {
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "l"(keep) : "memory");
+}
+
 /* The first `bytes` of 16, past L1, or of 4; the others become zeros. Both addresses are multiples of 16 or of 4. */
 static __device__ __forceinline__ void cp_async_16_first(uint32_t to, const void *from, int bytes) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");

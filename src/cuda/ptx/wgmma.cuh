@@ -1,4 +1,4 @@
-/* wgmma: products of a warpgroup, m64 x N x k16, 16-bit operands, fp32 sums in registers (sm_90a).
+/* wgmma: products of a warpgroup, fp32 sums in registers (sm_90a): m64 x N x k16 of 16-bit operands, m64 x N x k8 of TF32.
  *
  * Of thread i of the warpgroup, with row r = 16 (i / 32) + i / 4 mod 8 and column c = 2 (i mod 4): d[4 j + 0..1] is
  * D(r, 8 j + c..c+1), d[4 j + 2..3] is D(r + 8, 8 j + c..). An A operand in registers has, of the same thread,
@@ -55,7 +55,8 @@ static __device__ __forceinline__ uint64_t wgmma_further(uint64_t operand, uint3
 }
 
 /* One product: D = A B, or D += A B where `add`. A_MN, B_MN: the operand is mn-major. N a multiple of 16, up to 256.
- * `shared_first` does not take D in: sums that have no value yet would hold registers from the start of the kernel on. */
+ * `shared_first` does not take D in: sums that have no value yet would hold registers from the start of the kernel on.
+ * `shared_tf32`: operands are k-major, 32 elements of fp32 to 128 bytes; the instruction reads their upper 19 bits. */
 template <int N> struct wgmma;
 
 /* The registers %0, %1, ... and d[0], d[1], ... by tens: t is the number without its last digit, empty for 0. */
@@ -133,6 +134,9 @@ template <int N> struct wgmma;
                 WEFT_WGMMA_SHARED(N, "f16", names, WEFT_SUMS_##sums("=f"), A0, A1, A2, A3, A4);                            \
             }                                                                                                              \
         }                                                                                                                  \
+        static __device__ __forceinline__ void shared_tf32(float (&d)[N / 2], uint64_t a, uint64_t b, bool add) {          \
+            WEFT_WGMMA_TF32(N, names, WEFT_SUMS_##sums("+f"), A0, A1, A2);                                                 \
+        }                                                                                                                  \
         template <bool BF16, bool B_MN>                                                                                    \
         static __device__ __forceinline__ void registers(float (&d)[N / 2], const uint32_t *a, uint64_t b, bool add) {     \
             if constexpr (BF16) {                                                                                          \
@@ -148,6 +152,11 @@ template <int N> struct wgmma;
                  ", p, 1, 1, %" #A3 ", %" #A4 ";\n}"                                                                       \
                  : sums                                                                                                    \
                  : "l"(a), "l"(b), "r"((uint32_t)add), "n"(A_MN ? 1 : 0), "n"(B_MN ? 1 : 0))
+#define WEFT_WGMMA_TF32(N, names, sums, A0, A1, A2)                                                                        \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #A2 ", 0;\n"                                                         \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k8.f32.tf32.tf32 {" names "}, %" #A0 ", %" #A1 ", p, 1, 1;\n}"    \
+                 : sums                                                                                                    \
+                 : "l"(a), "l"(b), "r"((uint32_t)add))
 #define WEFT_WGMMA_REGISTERS(N, type, names, sums, A0, A1, A2, A3, A4, A5, A6)                                             \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #A5 ", 0;\n"                                                         \
                  "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" names "}, {%" #A0 ", %" #A1          \

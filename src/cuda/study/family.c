@@ -55,7 +55,7 @@ static int is_general(const weft_study_variant *v) {
 }
 
 /* What general variants have. */
-enum { KNOWN = WEFT_HAS_UNCACHED | WEFT_HAS_CACHE };
+enum { KNOWN = WEFT_HAS_UNCACHED | WEFT_HAS_CACHE | WEFT_HAS_FP32_OUT };
 
 /* Whether a variant computes the problem. */
 static int takes(const weft_study_variant *v, const weft_attention *p, const weft_cuda_knobs *knobs) {

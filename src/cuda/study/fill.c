@@ -8,9 +8,17 @@
 
 static const double log2e = 1.4426950408889634;
 
-int32_t weft_study_unit(const void *data, const weft_strides *s) {
-    const uint64_t at = (uint64_t)(uintptr_t)data | (uint64_t)(2 * (s->batch | s->seq | s->head));
+static int32_t unit_of(const void *data, const weft_strides *s, int64_t bytes) {
+    const uint64_t at = (uint64_t)(uintptr_t)data | (uint64_t)(bytes * (s->batch | s->seq | s->head));
     return at % 16 == 0 ? 16 : at % 4 == 0 ? 4 : 2;
+}
+
+int32_t weft_study_unit(const void *data, const weft_strides *s) {
+    return unit_of(data, s, 2);
+}
+
+int32_t weft_study_out_unit(const weft_attention *p, const void *data, const weft_strides *s) {
+    return unit_of(data, s, (int64_t)weft_dtype_bytes(weft_attention_out_dtype(p)));
 }
 
 /* Finite in fp32, so that a score of 0 stays 0. */
@@ -35,7 +43,8 @@ static void fill_general(weft_study_general *to, const weft_attention *p, const 
     to->q_unit = weft_study_unit(data->q, &p->q_strides);
     to->k_unit = weft_study_unit(data->k, &p->k_strides);
     to->v_unit = weft_study_unit(data->v, &p->v_strides);
-    to->o_unit = weft_study_unit(data->o, &p->o_strides);
+    to->out_bytes = (int32_t)weft_dtype_bytes(weft_attention_out_dtype(p));
+    to->o_unit = weft_study_out_unit(p, data->o, &p->o_strides);
     to->scale = limited(p->softcap > 0 ? 2 * p->scale / p->softcap : p->scale * log2e);
     to->cap = limited(p->softcap * log2e);
     to->kept = (float)(1 / (1 - p->dropout));

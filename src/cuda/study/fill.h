@@ -25,7 +25,8 @@ int weft_study_passes(const weft_plan *plan, const weft_cuda_choice *choice, wef
 void weft_study_append_fill(weft_study_append *to, const weft_plan *plan, const weft_attention_data *data,
                             const weft_walk *walk);
 
-/* The most bytes, of 16, 4 and 2, that all rows of a tensor can be read by. */
+/* The most bytes, of 16, 4 and 2, that all rows of a tensor can be read by. Of a result, which may be in fp32: written. */
 int32_t weft_study_unit(const void *data, const weft_strides *s);
+int32_t weft_study_out_unit(const weft_attention *p, const void *data, const weft_strides *s);
 
 #endif

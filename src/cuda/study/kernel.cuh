@@ -15,8 +15,9 @@ template <class S> struct study_desk {
     study_job_of<S> job, next; /* the tile at work and the one after it */
 };
 
-static __device__ __forceinline__ int64_t study_row_bytes(const weft_strides &s, int64_t batch, int64_t row, int64_t head) {
-    return 2 * (batch * s.batch + row * s.seq + head * s.head);
+static __device__ __forceinline__ int64_t study_row_bytes(const weft_strides &s, int64_t batch, int64_t row, int64_t head,
+                                                          int32_t bytes = 2) {
+    return bytes * (batch * s.batch + row * s.seq + head * s.head);
 }
 
 template <class S>
@@ -33,7 +34,7 @@ static __device__ __forceinline__ void study_fetch(const weft_study_params &p, w
     job->q = (const char *)p.q + study_row_bytes(p.q_strides, t.batch, row, t.head);
     job->k = (const char *)p.k + study_row_bytes(p.k_strides, kv_batch, 0, kv_head);
     job->v = (const char *)p.v + study_row_bytes(p.v_strides, kv_batch, 0, kv_head);
-    job->o = (char *)p.o + study_row_bytes(p.o_strides, t.batch, row, t.head);
+    job->o = (char *)p.o + study_row_bytes(p.o_strides, t.batch, row, t.head, S::general ? p.general.out_bytes : 2);
     job->lse = p.lse ? p.lse + (t.batch * p.heads + t.head) * p.seq + row : nullptr;
     if constexpr (S::general) {
         study_describe<S>(p, visit, job);

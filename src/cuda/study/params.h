@@ -16,7 +16,8 @@
 typedef struct weft_study_general {
     int32_t head_dim, head_dim_v;           /* at most the variant's */
     int32_t q_unit, k_unit, v_unit, o_unit; /* bytes of a row that are read or written at a time: 16, 4 or 2 */
-    float scale;                            /* of either sign; with a cap, to the exponent of its tanh: 2 scale / cap */
+    int32_t out_bytes; /* of an element of O, and of a gradient: 4, which are fp32, or 2 as of the others */
+    float scale;       /* of either sign; with a cap, to the exponent of its tanh: 2 scale / cap */
     float cap;
     float kept;             /* dropout: 1 / (1 - its probability), else 1 */
     uint32_t dropout_limit; /* see problem/dropout.h */

@@ -78,6 +78,22 @@ static __device__ __forceinline__ void study_store_chunk(char *to, const unsigne
     }
 }
 
+/* Stores in fp32 what a lane has of a row: two numbers in a row, of `elements`. */
+static __device__ __forceinline__ void study_store_floats(char *row, int column, float first, float second, int elements,
+                                                          int unit) {
+    float *to = (float *)row + column;
+    if (unit == 16 && column + 2 <= elements) {
+        *(float2 *)to = make_float2(first, second);
+        return;
+    }
+    if (column < elements) {
+        to[0] = first;
+    }
+    if (column + 1 < elements) {
+        to[1] = second;
+    }
+}
+
 /* The same for general variants. Warps that share rows each store columns of their own. */
 template <class S>
 static __device__ __forceinline__ void
@@ -86,6 +102,8 @@ study_store_general(const weft_study_params &p, const study_general_job &job, in
     constexpr int chunks = S::columns / 8;
     const uint32_t thread = thread_index();
     const int lane = (int)(thread % 32), part = (int)(thread / 32 % S::split), present = job.rows - first;
+    const int64_t stride = p.general.out_bytes * p.o_strides.seq;
+    const bool floats = p.general.out_bytes == 4;
 #pragma unroll
     for (int b = 0; b < S::bands; b++) {
 #pragma unroll
@@ -96,8 +114,14 @@ study_store_general(const weft_study_params &p, const study_general_job &job, in
             const int local = b * 16 + half * 8 + lane / 4;
 #pragma unroll
             for (int n = 0; n < chunks; n++) {
-                const uint32_t two = pack_halves<S::bf16>(out[b][n][2 * half] * factor, out[b][n][2 * half + 1] * factor);
-                *(uint32_t *)(stage + study_offset<S>(local, part * chunks + n) + lane % 4 * 4) = two;
+                const float one = out[b][n][2 * half] * factor, other = out[b][n][2 * half + 1] * factor;
+                if (!floats) {
+                    *(uint32_t *)(stage + study_offset<S>(local, part * chunks + n) + lane % 4 * 4) =
+                        pack_halves<S::bf16>(one, other);
+                } else if (local < present) {
+                    study_store_floats(job.o + (first + local) * stride, 8 * (part * chunks + n) + lane % 4 * 2, one, other,
+                                       p.general.head_dim_v, p.general.o_unit);
+                }
             }
             if (lane % 4 == 0 && part == 0 && local < present) {
                 const float log2_sum = S::precise ? log2f(total.sum) : log2_flushed(total.sum), ln2 = 0.693147181f;
@@ -111,9 +135,8 @@ study_store_general(const weft_study_params &p, const study_general_job &job, in
         }
     }
     __syncwarp();
-    const int64_t stride = 2 * p.o_strides.seq;
 #pragma unroll 2
-    for (int i = lane; i < S::warp_rows * chunks; i += 32) {
+    for (int i = lane; i < S::warp_rows * chunks && !floats; i += 32) {
         const int local = i / chunks, chunk = part * chunks + i % chunks;
         if (local < present && 8 * chunk < p.general.head_dim_v) {
             study_store_chunk(job.o + (first + local) * stride + 16 * chunk, stage + study_offset<S>(local, chunk),

@@ -128,8 +128,83 @@ static void masks_of_pairs(void **state) {
     }
 }
 
+/* The largest errors of O, dQ, dK and dV. V and dO are positive, so that the roundings of weights cancel in sums of them,
+ * and those of the results are what is left. */
+static void errors_of(int64_t seq, int64_t kv_seq, weft_dtype dtype, int32_t o_dtype, double errors[4]) {
+    uint64_t random = random_seed(150);
+    weft_attention p = WEFT_ATTENTION_INIT;
+    p.heads = 4;
+    p.kv_heads = 2;
+    p.seq = seq;
+    p.kv_seq = kv_seq;
+    p.head_dim = 32;
+    p.dtype = dtype;
+    tensors t = tensors_new(&random, &p); /* the same inputs for each dtype of results */
+    void *grad_o = random_buffer(&random, dtype, t.size.o);
+    for (size_t i = 0; i < t.size.v; i++) {
+        weft_ref_store(dtype, t.v, i, 0.75 + 0.25 * weft_ref_load(dtype, t.v, i));
+    }
+    for (size_t i = 0; i < t.size.o; i++) {
+        weft_ref_store(dtype, grad_o, i, 0.75 + 0.25 * weft_ref_load(dtype, grad_o, i));
+    }
+    weft_attention exact = t.p;
+    weft_attention_data want = t.data, got = t.data;
+    const size_t counts[] = {t.size.o, t.size.q, t.size.k, t.size.v};
+    void *results[2][4]; /* ours, and the reference's */
+    p.o_dtype = o_dtype;
+    exact.o_dtype = dtype == WEFT_FP32 ? 0 : 1 + WEFT_FP32;
+    for (int i = 0; i < 4; i++) {
+        results[0][i] = guarded_new(counts[i] * sizeof(float));
+        results[1][i] = guarded_new(counts[i] * sizeof(float));
+    }
+    void *const ours[5] = {results[0][1], results[0][2], results[0][3]};
+    void *const theirs[5] = {results[1][1], results[1][2], results[1][3]};
+    got.o = results[0][0];
+    want.o = results[1][0];
+    assert_int_equal(weft_ref_attention(&exact, &want, NULL), WEFT_OK);
+    assert_int_equal(weft_attention_forward(&p, &got, NULL), WEFT_OK);
+    weft_attention_gradients data = gradients_of(&t, grad_o, theirs);
+    assert_int_equal(weft_ref_attention_backward(&exact, &data, NULL), WEFT_OK);
+    data = gradients_of(&t, grad_o, ours);
+    assert_int_equal(weft_attention_backward(&p, &data, NULL), WEFT_OK);
+    for (int i = 0; i < 4; i++) {
+        errors[i] = 0;
+        for (size_t k = 0; k < counts[i]; k++) {
+            const double x = weft_ref_load(o_dtype ? WEFT_FP32 : dtype, results[0][i], k);
+            errors[i] = fmax(errors[i], fabs(x - weft_ref_load(WEFT_FP32, results[1][i], k)));
+        }
+        guarded_free(results[0][i]);
+        guarded_free(results[1][i]);
+    }
+    guarded_free(grad_o);
+    tensors_free(&t);
+}
+
+/* Results in fp32 are several times as exact: all of them by a kernel whose products are of fp32. Others round weights and
+ * the gradients of scores, which cancels in sums of many weights: O, and dV of many queries. */
+static void check_results_in_fp32(void) {
+    static const int64_t sizes[][2] = {{1, 1500}, {100, 300}}; /* a decode, and many queries */
+    for (int i = 0; i < 4; i++) {
+        const weft_dtype dtype = i % 2 ? WEFT_FP16 : WEFT_BF16;
+        const int64_t seq = sizes[i / 2][0], kv_seq = sizes[i / 2][1];
+        const int all = weft_cpu_choose(WEFT_CPU_ATTENTION, dtype)->dtype == WEFT_FP32, of_sums[] = {1, 0, 0, seq > 1};
+        double rounded[4], exact[4];
+        errors_of(seq, kv_seq, dtype, 0, rounded);
+        errors_of(seq, kv_seq, dtype, 1 + WEFT_FP32, exact);
+        for (int k = 0; k < 4; k++) {
+            assert_true(exact[k] < rounded[k] / 4 || !(all || of_sums[k]));
+        }
+    }
+}
+
+static void results_in_fp32(void **state) {
+    (void)state;
+    each_kernel(check_results_in_fp32);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(forward), cmocka_unit_test(hidden_values_add_nothing),
-                                       cmocka_unit_test(backward), cmocka_unit_test(masks_of_pairs)};
+                                       cmocka_unit_test(backward), cmocka_unit_test(masks_of_pairs),
+                                       cmocka_unit_test(results_in_fp32)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -208,8 +208,10 @@ static void heads_side_by_side(void **state) {
         p.seq = 1;
         p.kv_seq = PART + 700 + i;
         p.head_dim = i % 4 ? 64 : 40;
+        p.o_dtype = i % 2 ? 1 + WEFT_FP32 : 0;
         tensors t = tensors_new(&random, &p);
-        const size_t bytes = t.size.o * weft_dtype_bytes(p.dtype);
+        const weft_dtype out = weft_attention_out_dtype(&t.p);
+        const size_t bytes = t.size.o * weft_dtype_bytes(out);
         char *want = malloc(bytes);
         assert_non_null(want);
         for (int64_t workers = 1; workers <= 8; workers++) {
@@ -232,7 +234,7 @@ static void heads_side_by_side(void **state) {
             weft_ref_attention_row(&t.p, &t.data, 1, head, 0, weights, exact);
             for (int64_t d = 0; d < p.head_dim; d++) {
                 const size_t at = weft_row_index(&t.p.o_strides, 1, 0, head) + (size_t)d;
-                assert_true(fabs(weft_ref_load(p.dtype, t.data.o, at) - exact[d]) < bound);
+                assert_true(fabs(weft_ref_load(out, t.data.o, at) - exact[d]) < bound);
             }
         }
         free(weights);

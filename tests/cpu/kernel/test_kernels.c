@@ -111,10 +111,11 @@ static void check_multiply(const weft_cpu_kernel *kernel) {
             c[i] = before[i] = random_float(&random);
         }
         const int64_t wanted = round % 3 ? rows : random_between(&random, 1, rows); /* of the block's rows */
-        weft_cpu_multiply(kernel, wanted, k, a, b, c, round % 2);
+        const int64_t along = round % 4 ? cols : random_between(&random, 1, cols);  /* of its columns */
+        weft_cpu_multiply(kernel, wanted, along, k, a, b, c, round % 2);
         for (int64_t i = 0; i < MOST_LINES * MOST_LINES; i++) {
             double sum = before[i];
-            if (i >= wanted * cols && i < rows * cols) {
+            if (i < rows * cols && (i >= wanted * cols || i % cols >= along)) {
                 continue;
             }
             if (i < rows * cols) {
@@ -131,7 +132,6 @@ static void check_multiply(const weft_cpu_kernel *kernel) {
     weft_cpu_free(b);
 }
 
-/* Weights against exp2, sums against weights, over two blocks with a mask. */
 /* A where it lies gives the sums that A packed gives, bit for bit. */
 static void check_unpacked(const weft_cpu_kernel *kernel) {
     if (!kernel->multiply_unpacked) {
@@ -164,6 +164,45 @@ static void check_unpacked(const weft_cpu_kernel *kernel) {
     weft_cpu_free(b);
 }
 
+/* B where it lies gives the same sums, and is packed as pack_b() packs it. */
+static void check_packing_on_the_way(const weft_cpu_kernel *kernel) {
+    if (!kernel->multiply_and_pack) {
+        return;
+    }
+    enum { STEP = MOST_LINES + 3 }; /* elements between rows: unaligned */
+    uint64_t random = random_seed(8);
+    const int64_t rows = kernel->a.lines, cols = kernel->b.lines;
+    static unsigned char lying[MOST_K * STEP * 4], from[MOST_LINES * MOST_K * 4];
+    static float c[MOST_LINES * MOST_LINES], want[MOST_LINES * MOST_LINES];
+    const size_t panel = (size_t)cols * MOST_K * weft_dtype_bytes(kernel->dtype);
+    void *a = weft_cpu_alloc(MOST_LINES * MOST_K * 4), *b = weft_cpu_alloc(panel), *packed = weft_cpu_alloc(panel);
+    assert_true(a && b && packed);
+    for (int round = 0; random_round(&random, &round, 50); round++) {
+        const int64_t k = random_between(&random, 1, MOST_K / kernel->depth) * kernel->depth;
+        const weft_cpu_source s = {kernel->dtype, from, 0, MOST_K, 1, rows, k},
+                              t = {kernel->dtype, lying, 0, 1, STEP, cols, k};
+        for (size_t i = 0; i < MOST_LINES * MOST_K; i++) {
+            weft_ref_store(kernel->dtype, lying, i / MOST_LINES * STEP + i % MOST_LINES, weft_random_real(&random) - 0.5);
+            weft_ref_store(kernel->dtype, from, i, weft_random_real(&random) - 0.5);
+        }
+        memset(b, 0, panel);
+        memset(packed, 0, panel);
+        kernel->pack_a(&s, a);
+        kernel->pack_b(&t, b);
+        for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+            c[i] = want[i] = random_float(&random);
+        }
+        kernel->multiply(k, a, b, want, round % 2);
+        kernel->multiply_and_pack(k, a, lying, STEP * (int64_t)weft_dtype_bytes(kernel->dtype), packed, c, round % 2);
+        assert_memory_equal(c, want, sizeof c);
+        assert_memory_equal(packed, b, panel); /* nothing behind it is written */
+    }
+    weft_cpu_free(a);
+    weft_cpu_free(b);
+    weft_cpu_free(packed);
+}
+
+/* Weights against exp2, sums against weights, over two blocks with a mask. */
 static void check_softmax(const weft_cpu_kernel *kernel) {
     const int64_t width = kernel->b.lines, keys = 2 * kernel->a.lines;
     const double error = kernel->dtype == WEFT_BF16 ? 0x1p-17 : 0x1p-21; /* what cpu.h says */
@@ -357,6 +396,7 @@ static void multiply(void **state) {
     (void)state;
     each(check_multiply);
     each(check_unpacked);
+    each(check_packing_on_the_way);
 }
 static void softmax(void **state) {
     (void)state;

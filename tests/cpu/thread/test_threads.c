@@ -1,6 +1,7 @@
 /* Teams of threads: every item is done once, and a child of a process that had threads does not wait for them. */
 #include "../../cmocka_all.h"
 
+#include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -51,6 +52,29 @@ static void teams(void **state) {
         assert_true(r.threads >= 1 && r.threads <= (alone ? 1 : weft_cpu_threads()));
         for (int64_t i = 0; i < 4096; i++) {
             assert_int_equal(r.here[i], i < r.threads);
+        }
+    }
+}
+
+static void note_rounding(void *context, int64_t thread, int64_t threads) {
+    (void)threads;
+    ((int *)context)[thread] = fegetround();
+}
+
+/* All threads round as the caller does at the time, whatever they did before. */
+static void rounding(void **state) {
+    (void)state;
+    static const int modes[] = {FE_TONEAREST, FE_DOWNWARD, FE_UPWARD, FE_TONEAREST};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        int found[4096] = {0};
+        roll r = {{0}, 0};
+        assert_int_equal(fesetround(modes[i]), 0);
+        weft_cpu_team(0, note_rounding, found);
+        assert_int_equal(fegetround(), modes[i]);
+        assert_int_equal(fesetround(FE_TONEAREST), 0);
+        weft_cpu_team(0, enlist, &r);
+        for (int64_t thread = 0; thread < r.threads; thread++) {
+            assert_int_equal(found[thread], modes[i]);
         }
     }
 }
@@ -124,7 +148,7 @@ int main(void) {
 #ifdef _OPENMP
     omp_set_num_threads(4); /* a team, however few cores there are */
 #endif
-    const struct CMUnitTest tests[] = {cmocka_unit_test(once_each), cmocka_unit_test(teams),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(once_each), cmocka_unit_test(teams), cmocka_unit_test(rounding),
                                        cmocka_unit_test(candidates_after_a_fork), cmocka_unit_test(view_after_a_fork)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,8 @@ struct box {
     emulated_place place;
     uint32_t shared, bytes, barrier;
     int32_t element; /* bytes */
-    uint32_t row;    /* bytes of the box's, which are swizzled: 128, 64 or 32; 0: plain bytes */
+    uint32_t row;    /* bytes of the box's; 0: plain bytes */
+    bool swizzled;   /* rows of 128, 64 or 32 bytes */
     bool add;        /* stores: floats are added to those that are there */
 };
 
@@ -49,13 +50,15 @@ bool emulated_in_shared(uint32_t address, uint32_t bytes) {
 }
 
 static box box_of(const void *map, const emulated_place &place, uint32_t shared, uint32_t barrier, const char *what) {
-    box b = {{}, place, shared, 0, barrier, 2, 0, false};
+    box b = {{}, place, shared, 0, barrier, 2, 0, false, false};
     memcpy(&b.tensor, map, sizeof b.tensor);
     const fake_tensor &t = b.tensor;
     b.element = t.type == FLOAT_32 ? 4 : t.type == UINT_8 ? 1 : 2;
-    b.row = 16u << t.swizzle;
-    if (t.rank != place.rank || t.swizzle < 1 || t.swizzle > 3 || t.box[0] * b.element != (int32_t)b.row ||
-        shared % (t.box[1] % 8 == 0 || t.box[1] * t.box[2] % 8 == 0 ? ATOM : 128) != 0) {
+    b.row = (uint32_t)(t.box[0] * b.element);
+    b.swizzled = t.swizzle != 0;
+    const bool atoms = b.swizzled && (t.box[1] % 8 == 0 || t.box[1] * t.box[2] % 8 == 0);
+    if (t.rank != place.rank || t.swizzle < 0 || t.swizzle > 3 || b.row % 16 != 0 ||
+        (b.swizzled && b.row != 16u << t.swizzle) || shared % (atoms ? ATOM : 128) != 0) {
         emulated_fail("a %s of rank %d, by a map of rank %d, swizzle %d, rows of %d elements, at %#x", what, place.rank,
                       t.rank, t.swizzle, t.box[0], shared);
     }
@@ -71,7 +74,7 @@ static box box_of(const void *map, const emulated_place &place, uint32_t shared,
 
 /* Plain bytes. */
 static box bytes_of(const void *data, uint32_t shared, uint32_t bytes, uint32_t barrier, bool add, const char *what) {
-    box b = {{}, {}, shared, bytes, barrier, 1, 0, add};
+    box b = {{}, {}, shared, bytes, barrier, 1, 0, false, add};
     b.tensor.data = (uint64_t)(uintptr_t)data;
     if ((uintptr_t)data % 16 != 0 || shared % 16 != 0 || bytes % 16 != 0 || bytes == 0 ||
         !emulated_in_shared(shared, bytes)) {
@@ -106,7 +109,8 @@ template <class F> static void for_pieces(const box &b, F piece) {
         }
         for (int64_t i = 0; i < b.row / 16; i++) {
             const int64_t from = (int64_t)b.place.at[0] * b.element + 16 * i;
-            piece(emulated_at(emulated_swizzled(row + (uint32_t)(16 * i), b.row)), data + from,
+            const uint32_t to = row + (uint32_t)(16 * i);
+            piece(emulated_at(b.swizzled ? emulated_swizzled(to, b.row) : to), data + from,
                   (size_t)(from < 0 ? 0 : min(max(end - from, (int64_t)0), (int64_t)16)));
         }
         for (int i = 1; i < t.rank && ++at[i] == t.box[i]; i++) {

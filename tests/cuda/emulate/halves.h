@@ -31,4 +31,12 @@ static inline float emulated_half(bool bf16, uint16_t half) {
     return value;
 }
 
+/* What the tensor cores see of an element of fp32: its lower 13 bits count nothing. */
+static inline float emulated_tf32(uint32_t bits) {
+    float value;
+    bits &= 0xffffe000;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
 #endif

@@ -6,15 +6,18 @@ extern "C" {
 
 #define WEFT_GEMM_TAKES_0 weft_gemm_params
 #define WEFT_GEMM_TAKES_1 weft_gemm_phase_params
-#define WEFT_GEMM(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas, by_phase)                               \
-    void symbol(WEFT_GEMM_TAKES_##by_phase p);
+#define WEFT_GEMM_TAKES_2 weft_gemm_fused_params
+#define WEFT_GEMM(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas, form)                                   \
+    void symbol(WEFT_GEMM_TAKES_##form p);
 #include "cuda/sm90/gemm/variants.def"
+#define WEFT_HOPPER_GROUPED(symbol, ...) void symbol(weft_hopper_grouped_params p);
+#include "cuda/sm90/gemm/grouped/variants.def"
 }
 
-static const weft_gemm_phase_params *launched;
+static const weft_gemm_params *launched;
 
 template <class S> static void begin() {
-    const weft_gemm_params &p = launched->product;
+    const weft_gemm_params &p = *launched;
     /* Tiles at the edge store all of their pieces, and a cluster's may lie outside of all phases, in phase 8. */
     const emulated_edges edges = {{S::tile_n * p.cluster_n, S::tile_m * p.cluster_m, S::by_phase ? 9 : 1}};
     emulated_barriers_begin();
@@ -45,7 +48,7 @@ static bool gives_back(const emulated_mbarrier &b, uint32_t cta, uint32_t warp) 
 /* A stage was given back as often as it was filled, by each warpgroup that its data was sent to: by its first warp, in the
  * CTAs of the part that are in this one's row or column. */
 template <class S> static void check_stage(const gemm_place &me, uint32_t stage) {
-    const weft_gemm_params &p = launched->product;
+    const weft_gemm_params &p = *launched;
     const emulated_mbarrier &full = barrier_at(GEMM_DESK(S, me, full) + 8 * stage),
                             &empty = barrier_at(GEMM_DESK(S, me, empty) + 8 * stage);
     if (full.flips != empty.flips) {
@@ -76,24 +79,25 @@ template <class S> static void check_jobs(const gemm_place &me) {
 }
 
 template <class S> static void end() {
-    const gemm_place me = gemm_find_place(launched->product, 0);
+    const gemm_place me = gemm_find_place(*launched, 0);
     emulated_copies_end();
     emulated_products_end();
     for (uint32_t i = 0; i < S::stages; i++) {
         check_stage<S>(me, i);
     }
     check_jobs<S>(me);
-    for (uint32_t i = 0; i < 2 * S::warps && launched->product.beta != 0; i++) {
+    for (uint32_t i = 0; i < 2 * S::warps && launched->beta != 0; i++) {
         barrier_at(GEMM_DESK(S, me, piece_full) + 8 * i);
     }
 }
 
-template <class S, class P, void (*ENTRY)(P)> static int run(unsigned grid, const weft_gemm_phase_params *all) {
-    const weft_gemm_params &p = all->product;
+/* The product comes first in whatever a variant takes. */
+template <class S, class P, void (*ENTRY)(P)> static int run(unsigned grid, const void *all) {
+    const weft_gemm_params &p = *(const weft_gemm_params *)all;
     if ((p.counter && *p.counter != 0) || (p.begun && *p.begun != 0)) {
         return 1;
     }
-    launched = all;
+    launched = &p;
     emulated_launch({[](void *argument) { ENTRY(*(const P *)argument); }, (void *)all, grid,
                      (unsigned)WEFT_GEMM_THREADS(S::tile_m), begin<S>, emulated_copies_turn, end<S>,
                      (unsigned)(p.cluster_m * p.cluster_n * p.split), true});
@@ -101,11 +105,21 @@ template <class S, class P, void (*ENTRY)(P)> static int run(unsigned grid, cons
 }
 
 int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
-#define WEFT_GEMM(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas, by_phase)                               \
+#define WEFT_GEMM(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas, form)                                   \
     if (strcmp(kernel, #symbol) == 0) {                                                                                    \
-        return run<gemm_shape<WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, stages, by_phase>, WEFT_GEMM_TAKES_##by_phase,     \
-                   symbol>(grid, (const weft_gemm_phase_params *)parameters);                                              \
+        return run<gemm_shape<WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, stages, form>, WEFT_GEMM_TAKES_##form, symbol>(    \
+            grid, parameters);                                                                                             \
     }
 #include "cuda/sm90/gemm/variants.def"
+    return 1;
+}
+
+int fake_run_hopper_grouped(const char *kernel, unsigned grid, const void *parameters) {
+#define WEFT_HOPPER_GROUPED(symbol, module, DTYPE, b_mn, tile_m, tile_n, stages, ctas)                                     \
+    if (strcmp(kernel, #symbol) == 0) {                                                                                    \
+        return run<gemm_shape<WEFT_##DTYPE, 0, b_mn, tile_m, tile_n, stages, WEFT_GEMM_GROUPED>,                           \
+                   weft_hopper_grouped_params, symbol>(grid, parameters);                                                  \
+    }
+#include "cuda/sm90/gemm/grouped/variants.def"
     return 1;
 }

@@ -15,7 +15,7 @@ static thread_local uint64_t changes[GROUPS];                           /* of co
 
 static bool same(const emulated_product &x, const emulated_product &y) {
     return x.n == y.n && x.a == y.a && x.b == y.b && !x.a_registers == !y.a_registers && x.add == y.add &&
-           x.bf16 == y.bf16 && x.a_mn == y.a_mn && x.b_mn == y.b_mn;
+           x.bf16 == y.bf16 && x.tf32 == y.tf32 && x.a_mn == y.a_mn && x.b_mn == y.b_mn;
 }
 
 /* An operand in shared memory: see wgmma_operand(). */
@@ -28,15 +28,18 @@ static place place_of(uint64_t operand) {
             (uint32_t)(operand >> 32 & 0x3fff) << 4};
 }
 
-/* 16 bytes of an operand: 8 elements from k of row i, or where it is mn-major 8 rows from i of k. */
-static void load_8(const place &p, bool mn, bool bf16, int i, int k, float (&to)[8]) {
+/* 16 bytes of an operand: 8 elements from k of row i, or where it is mn-major 8 rows from i of k. Of TF32 every other one
+ * is there, and zeros between. */
+static void load_8(const place &p, bool mn, const emulated_product &of, int i, int k, float (&to)[8]) {
     const uint32_t row = (uint32_t)(mn ? k : i);
     const uint32_t column = mn ? (uint32_t)(i / 64) * p.across + (uint32_t)(i % 64) * 2 : (uint32_t)k * 2;
     uint16_t halves[8];
     const uint32_t at = emulated_swizzled(p.start + row / 8 * p.apart + row % 8 * 128 + column);
     memcpy(halves, emulated_settled_at(at, "a product"), 16);
     for (int e = 0; e < 8; e++) {
-        to[e] = emulated_half(bf16, halves[e]);
+        to[e] = !of.tf32 ? emulated_half(of.bf16, halves[e])
+                : e % 2  ? 0
+                         : emulated_tf32(halves[e] | (uint32_t)halves[e + 1] << 16);
     }
 }
 
@@ -67,12 +70,12 @@ struct operands {
 };
 
 /* put(i, k, value) for 16 k of all rows. */
-template <class F> static void for_elements(uint64_t operand, bool mn, bool bf16, int rows, F put) {
+template <class F> static void for_elements(uint64_t operand, bool mn, const emulated_product &of, int rows, F put) {
     const place p = place_of(operand);
     float some[8];
     for (int i = 0; i < rows; i += mn ? 8 : 1) {
         for (int k = 0; k < 16; k += mn ? 1 : 8) {
-            load_8(p, mn, bf16, i, k, some);
+            load_8(p, mn, of, i, k, some);
             for (int e = 0; e < 8; e++) {
                 put(mn ? i + e : i, mn ? k : k + e, some[e]);
             }
@@ -98,9 +101,9 @@ static void multiply(const emulated_product *const *all) {
     if (p.a_registers) {
         load_a_registers(&o, all, p.bf16);
     } else {
-        for_elements(p.a, p.a_mn, p.bf16, 64, [](int i, int k, float value) { o.a[i][k] = value; });
+        for_elements(p.a, p.a_mn, p, 64, [](int i, int k, float value) { o.a[i][k] = value; });
     }
-    for_elements(p.b, p.b_mn, p.bf16, p.n, [](int i, int k, float value) { o.b[i / 8][k][i % 8] = value; });
+    for_elements(p.b, p.b_mn, p, p.n, [](int i, int k, float value) { o.b[i / 8][k][i % 8] = value; });
     for (int row = 0; row < 64; row++) {
         const emulated_product *const *lanes = all + row / 16 * 32 + row % 8 * 4;
         for (int j = 0; j < p.n / 8; j++) {

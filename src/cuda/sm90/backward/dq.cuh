@@ -23,6 +23,8 @@
 template <class W> struct backward_dq_shape {
     static constexpr bool general = W::general, full = W::full, pairs = W::pairs, bf16 = W::bf16;
     static constexpr int depth = W::depth, depth_v = W::depth_v, boxes = W::boxes, boxes_v = W::boxes_v;
+    static constexpr bool wide = W::wide;
+    static constexpr int queries = W::queries; /* of a block, which has notes */
     static constexpr int rows = WEFT_HOPPER_BACKWARD_DQ_QUERIES, keys = WEFT_HOPPER_BACKWARD_DQ_KEYS, groups = rows / 64;
     static constexpr int k_stages = 2, v_stages = WEFT_HOPPER_BACKWARD_V_STAGES(depth);
     static constexpr uint32_t box = 64 * 128; /* bytes of 64 rows of 64 columns, whatever is in them */
@@ -179,10 +181,13 @@ static __device__ __forceinline__ backward_dq_row backward_dq_row_at(const weft_
     if (row >= job.rows) {
         return at;
     }
-    const int64_t line = ((int64_t)job.batch * p.heads + job.head) * p.blocks;
-    const int64_t number = (line + query / 64) * 64 + backward_number_at(query % 64);
-    at.log2_sum = S::general ? p.log2_sums[number] : grid_load(p.log2_sums + number);
-    at.delta = S::general ? p.deltas[number] : grid_load(p.deltas + number);
+    const backward_notes<S> notes(p);
+    const weft_hopper_backward_noted noted = notes.at(job.batch, job.head, query / 64);
+    const int64_t place = notes.place(noted, query % 64);
+    const float *log2_sum = (const float *)(notes.template numbers<0>(noted) + place);
+    const float *delta = (const float *)(notes.template numbers<1>(noted) + place);
+    at.log2_sum = S::general ? *log2_sum : grid_load(log2_sum);
+    at.delta = S::general ? *delta : grid_load(delta);
     if constexpr (S::general) {
         const weft_reach &reach = p.walk.reach;
         const weft_sequence sequence = weft_sequence_at(&reach.sequences, job.sequence);

@@ -298,16 +298,29 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
     }
 }
 
-/* The workspace, one after the other; all but turns are floats or words of as many bytes. */
+/* How blocks of queries keep their notes. */
+static weft_hopper_backward_notes notes_of(const weft_plan *plan, const weft_hopper_backward_variant *v) {
+    const weft_attention *p = &plan->attention;
+    const int64_t row_bytes = is_wide(v) ? 4 * v->queries : 2 * p->head_dim,
+                  rows = weft_ceil_divide(4 * v->queries, row_bytes);
+    const int64_t turns = is_wide(v) ? 0 : 16 + 2 * plan->walk.cols; /* and adds */
+    const int64_t bytes = 2 * rows * row_bytes + weft_ceil_divide(turns, 16) * 16;
+    const int in_dq = !is_wide(v) && bytes <= v->queries * row_bytes;
+    const int64_t blocks = weft_ceil_divide(p->seq, v->queries), whole = in_dq ? p->seq / v->queries : 0;
+    const int64_t each = weft_larger(blocks - whole, p->sequences > 0); /* a packed batch may end anywhere */
+    const int boxed = whole > 0 && rows * row_bytes == 4 * v->queries;
+    return (weft_hopper_backward_notes){NULL,  (int32_t)whole,     (int32_t)each, (int32_t)rows,
+                                        boxed, (int32_t)row_bytes, bytes};
+}
+
+/* The workspace, one after the other: floats, or words of as many bytes. */
 typedef struct weft_backward_rooms {
-    size_t sums;    /* of dQ; wide: none */
-    size_t queries; /* in whole blocks: each has two numbers */
-    size_t adds;    /* counters, one for each block; wide: none */
-    size_t sinks;   /* of each block what it adds to the gradient of a sink; plain: none */
-    size_t lists;   /* under a block mask: of each tile; and of each tile of the last launch, where it has some */
+    size_t sums;  /* of dQ; wide: none */
+    size_t notes; /* of the blocks that have theirs apart */
+    size_t sinks; /* of each block what it adds to the gradient of a sink, where there are some */
+    size_t lists; /* under a block mask: of each tile; and of each tile of the last launch, where it has some */
     size_t queries_lists;
     size_t comings, positions, spans; /* where a launch deals; the first and the last in words */
-    size_t turns;                     /* of each tile at each block, half as large; wide: none */
 } weft_backward_rooms;
 
 static weft_backward_rooms rooms_of(const weft_plan *plan, const weft_hopper_backward_variant *v) {
@@ -315,26 +328,23 @@ static weft_backward_rooms rooms_of(const weft_plan *plan, const weft_hopper_bac
     const size_t blocks = (size_t)all_blocks(p, v->queries), queries = blocks * (size_t)v->queries;
     const int64_t tiles = p->batch * p->kv_heads * splits_of(plan) * plan->walk.cols;
     const size_t dealt = (size_t)deals(plan), words = sizeof(weft_coming) / sizeof(float);
-    const size_t in_turn = !is_wide(v), has_sinks = v->form != WEFT_HOPPER_BACKWARD_PLAIN;
+    const size_t in_turn = !is_wide(v), has_sinks = (p->extras & WEFT_SINKS) != 0;
+    const weft_hopper_backward_notes notes = notes_of(plan, v);
     const int64_t lines = p->batch * listed_heads(p), cols = plan->walk.cols;
     const int64_t q_tiles = weft_ceil_divide(p->seq, WEFT_HOPPER_BACKWARD_DQ_QUERIES);
     return (weft_backward_rooms){in_turn * queries * (size_t)p->head_dim,
-                                 queries,
-                                 in_turn * blocks,
+                                 (size_t)(p->batch * p->heads * notes.each * notes.bytes) / sizeof(float),
                                  has_sinks * blocks,
                                  (size_t)(lines * cols * (1 + weft_ceil_divide(p->seq, v->queries)) * 2),
                                  is_wide(v) ? (size_t)(lines * q_tiles * (1 + cols) * 3) : 0,
                                  dealt * words * (size_t)tiles,
                                  dealt * (size_t)(tiles / splits_of(plan)),
-                                 dealt * (size_t)(2 * p->batch * cols),
-                                 in_turn * blocks * (size_t)plan->walk.cols};
+                                 dealt * (size_t)(2 * p->batch * cols)};
 }
 
 static size_t workspace(const weft_plan *plan) {
     const weft_backward_rooms n = rooms_of(plan, variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice));
-    return sizeof(float) * (n.sums + 2 * n.queries + n.adds + n.sinks + n.lists + n.queries_lists + n.comings +
-                            2 * n.positions + n.spans) +
-           sizeof(uint16_t) * n.turns;
+    return sizeof(float) * (n.sums + n.notes + n.sinks + n.lists + n.queries_lists + n.comings + 2 * n.positions + n.spans);
 }
 
 /* For tuning: the split that would be chosen, and those next to it. */
@@ -430,6 +440,16 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
               make_map(plan, "grad_v", data->grad_v, &p->v_strides, dv, p->kv_seq, p->kv_heads, 16, &to->to_v, message)))) {
         return status;
     }
+    to->notes = notes_of(plan, v);
+    const weft_tensor_view noted = {.data = data->grad_q,
+                                    .dtype = p->dtype,
+                                    .rank = 4,
+                                    .length = {d, p->seq, p->heads, p->batch},
+                                    .stride = {1, p->q_strides.seq, p->q_strides.head, p->q_strides.batch},
+                                    .box = {(int32_t)d, to->notes.rows, 1, 1}};
+    if (to->notes.boxed && (status = weft_tensor_map_make(c->driver, "grad_q", &noted, &to->noted, message))) {
+        return status;
+    }
     to->o = data->o;
     to->grad_o_data = data->grad_o;
     to->lse = data->lse;
@@ -442,16 +462,13 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->v_strides = p->v_strides;
     const weft_backward_rooms rooms = rooms_of(plan, v);
     to->sums = data->workspace;
-    to->log2_sums = to->sums + rooms.sums;
-    to->deltas = to->log2_sums + rooms.queries;
-    to->adds = (void *)(to->deltas + rooms.queries);
-    to->scores.sink_parts = (void *)(to->adds + rooms.adds);
+    to->notes.apart = (void *)(to->sums + rooms.sums);
+    to->scores.sink_parts = to->sums + rooms.sums + rooms.notes;
     int32_t *lists = (void *)(to->scores.sink_parts + rooms.sinks);
     to->lists.heads = (int32_t)listed_heads(p);
     to->lists.main = rooms.lists > 0 ? lists : NULL;
     to->lists.queries = rooms.queries_lists > 0 ? lists + rooms.lists : NULL;
     int32_t *dealt = lists + rooms.lists + rooms.queries_lists;
-    to->turns = (void *)(dealt + rooms.comings + 2 * rooms.positions + rooms.spans);
     to->heads = (int32_t)p->heads;
     to->kv_heads = (int32_t)p->kv_heads;
     to->blocks = (int32_t)weft_ceil_divide(p->seq, v->queries);

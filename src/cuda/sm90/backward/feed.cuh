@@ -132,6 +132,7 @@ template <class S> struct backward_rings {
     const weft_hopper_backward_params &p;
     backward_desk<S> &desk;
     uint32_t base;
+    backward_notes<S> notes;
     backward_slot<S::stages> slot;
 
     /* Has Q, dO and numbers of a step copied. */
@@ -139,14 +140,13 @@ template <class S> struct backward_rings {
         const uint32_t full = shared_address(&desk.full[slot.index]), to = base + S::ring_at + slot.index * S::stage_bytes;
         const uint32_t numbers = base + S::numbers_at + slot.index * S::numbers_bytes;
         const int head = job.first_head + at.head, row = at.block * S::queries;
-        const int64_t line = backward_block(p, job, at) * S::queries;
         mbarrier_wait(shared_address(&desk.empty[slot.index]), slot.parity ^ 1);
         desk.steps[slot.index] = backward_step_at<S>(p, job, at);
         mbarrier_expect(full, 2 * S::q_bytes + S::numbers_bytes);
         backward_load<S::boxes>(to, S::q_box, p.q, full, row, head, job.batch);
-        bulk_load(numbers, p.log2_sums + line, S::queries * 4, full);
+        notes.template load<0>(job.batch, head, at.block, numbers, full);
         backward_load<S::boxes>(to + S::q_bytes, S::q_box, p.grad_o, full, row, head, job.batch);
-        bulk_load(numbers + S::queries * 4, p.deltas + line, S::queries * 4, full);
+        notes.template load<1>(job.batch, head, at.block, numbers + S::queries * 4, full);
         slot.next();
     }
 };
@@ -155,6 +155,7 @@ template <class S> struct backward_wide_rings {
     const weft_hopper_backward_params &p;
     backward_desk<S> &desk;
     uint32_t base;
+    backward_notes<S> notes;
     backward_slot<S::stages> slot;
     backward_slot<S::o_stages> o_slot;
 
@@ -162,17 +163,16 @@ template <class S> struct backward_wide_rings {
         const uint32_t full = shared_address(&desk.full[slot.index]);
         const uint32_t o_full = shared_address(&desk.links.o_full[o_slot.index]);
         const int head = job.first_head + at.head, row = at.block * S::queries;
-        const int64_t line = backward_block(p, job, at) * S::queries;
         mbarrier_wait(shared_address(&desk.empty[slot.index]), slot.parity ^ 1);
         desk.steps[slot.index] = backward_step_at<S>(p, job, at);
         mbarrier_expect(full, S::q_bytes + S::numbers_bytes);
         backward_load<S::boxes>(base + S::ring_at + slot.index * S::q_bytes, S::q_box, p.q, full, row, head, job.batch);
-        bulk_load(base + S::numbers_at + slot.index * S::numbers_bytes, p.log2_sums + line, S::queries * 4, full);
+        notes.template load<0>(job.batch, head, at.block, base + S::numbers_at + slot.index * S::numbers_bytes, full);
         mbarrier_wait(shared_address(&desk.links.o_empty[o_slot.index]), o_slot.parity ^ 1);
         mbarrier_expect(o_full, S::o_bytes + S::numbers_bytes);
         backward_load<S::boxes_v>(base + S::o_ring_at + o_slot.index * S::o_bytes, S::q_box, p.grad_o, o_full, row, head,
                                   job.batch);
-        bulk_load(base + S::deltas_at + o_slot.index * S::numbers_bytes, p.deltas + line, S::queries * 4, o_full);
+        notes.template load<1>(job.batch, head, at.block, base + S::deltas_at + o_slot.index * S::numbers_bytes, o_full);
         slot.next();
         o_slot.next();
     }
@@ -181,7 +181,7 @@ template <class S> struct backward_wide_rings {
 template <class S>
 static __device__ __forceinline__ void backward_produce(const weft_hopper_backward_params &p, backward_desk<S> &desk,
                                                         uint32_t base) {
-    std::conditional_t<S::wide, backward_wide_rings<S>, backward_rings<S>> rings = {p, desk, base};
+    std::conditional_t<S::wide, backward_wide_rings<S>, backward_rings<S>> rings = {p, desk, base, p};
     for (uint32_t tiles = 0;; tiles++) {
         if constexpr (!S::wide) {
             if (tiles > 0 && backward_takes_late(p)) {
@@ -318,12 +318,11 @@ static __device__ __forceinline__ void backward_add_bytes(float *to, uint32_t fr
 }
 
 /* Adds a block of dQ to its sums, when it is this tile's turn. One lane. adder: who adds; number: how many it has added so
- * far. */
+ * far; adds: where the block's are counted. */
 template <class S>
 static __device__ __forceinline__ void backward_add_block(const weft_hopper_backward_params &p, backward_desk<S> &desk,
                                                           uint32_t base, uint32_t adder, uint32_t number, int64_t block,
-                                                          uint32_t turn) {
-    uint32_t *adds = p.adds + block;
+                                                          uint32_t *adds, uint32_t turn) {
     const uint32_t bytes = backward_sums<S>(p) * 4; /* columns behind the head dim are no sums */
     float *to = p.sums + block * backward_sums<S>(p);
     const uint32_t from = base + S::dq_at + adder * S::dq_bytes;
@@ -354,10 +353,11 @@ static __device__ __forceinline__ void backward_add_listed(const weft_hopper_bac
                                                            uint32_t &steps) {
     constexpr int every = 2;
     const int lane = (int)threadIdx.x % 32;
+    const backward_notes<S> notes(p);
+    const backward_turn_at turn_at(p, job.number);
     for (int member = 0; member < p.group; member++) {
         const int head = job.first_head + member;
         const int64_t line = (int64_t)job.batch * p.heads + head;
-        const uint16_t *all = p.turns + (line * p.walk.cols + job.number) * p.blocks;
         const int32_t *list = backward_list(p, job.batch, head, job.number);
         const int count = list[0], first = job.direction < 0 ? count - 1 : job.first % max(count, 1);
         const auto block_from = [&](int i) -> int { /* of this lane: of its steps from the i-th of the tile on */
@@ -365,18 +365,19 @@ static __device__ __forceinline__ void backward_add_listed(const weft_hopper_bac
                                                     return i < count ? list[2 + 2 * (at >= count ? at - count : at)] : 0;
         };
         int i = (int)((steps + adder) % every), blocks = 0, next = block_from(i);
-        uint32_t turns = 0, next_turns = all[next];
+        uint32_t turns = 0, next_turns = *turn_at.in(notes.at(job.batch, head, next));
         for (int mine = 0; i < count; i += every, mine++) {
             if (mine % 32 == 0) {
                 blocks = next;
                 turns = next_turns;
                 next = block_from(i + 32 * every);
-                next_turns = all[next];
+                next_turns = *turn_at.in(notes.at(job.batch, head, next));
             }
             const uint32_t turn = __shfl_sync(0xffffffffu, turns, mine % 32);
             const int block = __shfl_sync(0xffffffffu, blocks, mine % 32);
             if (lane == 0) {
-                backward_add_block<S>(p, desk, base, adder, (steps + i) / every, line * p.blocks + block, turn);
+                backward_add_block<S>(p, desk, base, adder, (steps + i) / every, line * p.blocks + block,
+                                      weft_hopper_backward_adds(&p, notes.at(job.batch, head, block)), turn);
             }
             __syncwarp();
         }
@@ -394,6 +395,7 @@ static __device__ __forceinline__ void backward_add(const weft_hopper_backward_p
     const int lane = (int)threadIdx.x % 32;
     uint32_t steps = 0; /* before the head at hand */
     grid_wait();        /* for what `begin` writes */
+    const backward_notes<S> notes(p);
     for (uint32_t tiles = 0;; tiles++) {
         const backward_job &job = desk.job[tiles % 2];
         backward_await_job(desk, tiles);
@@ -403,14 +405,17 @@ static __device__ __forceinline__ void backward_add(const weft_hopper_backward_p
         if (backward_is_listed<S>(p)) {
             backward_add_listed<S>(p, desk, base, adder, job, steps);
         }
+        const backward_turn_at turn_at(p, job.number);
         for (int member = 0; !backward_is_listed<S>(p) && member < p.group; member++, steps += job.steps) {
-            const int64_t line = (int64_t)job.batch * p.heads + job.first_head + member;
-            const uint16_t *all = p.turns + (line * p.walk.cols + job.number) * p.blocks;
+            const int head = job.first_head + member;
+            const int64_t line = (int64_t)job.batch * p.heads + head;
             const auto turns_from =
                 [&](int i) -> uint32_t { /* of its steps from the i-th of the tile on */
-                                         return i < job.steps
-                                                    ? all[backward_block_at(job, min(i + every * lane, job.steps - 1))]
-                                                    : 0;
+                                         if (i >= job.steps) {
+                                             return 0;
+                                         }
+                                         const int block = backward_block_at(job, min(i + every * lane, job.steps - 1));
+                                         return *turn_at.in(notes.at(job.batch, head, block));
             };
             int i = (int)((steps + adder) % every);
             uint32_t turns = 0, next = turns_from(i);
@@ -421,8 +426,9 @@ static __device__ __forceinline__ void backward_add(const weft_hopper_backward_p
                 }
                 const uint32_t turn = __shfl_sync(0xffffffffu, turns, mine % 32);
                 if (lane == 0) { /* it alone waits: who is late would wait for the next but one */
-                    backward_add_block<S>(p, desk, base, adder, (steps + i) / every,
-                                          line * p.blocks + backward_block_at(job, i), turn);
+                    const int block = backward_block_at(job, i);
+                    backward_add_block<S>(p, desk, base, adder, (steps + i) / every, line * p.blocks + block,
+                                          weft_hopper_backward_adds(&p, notes.at(job.batch, head, block)), turn);
                 }
                 __syncwarp();
             }

@@ -4,7 +4,7 @@
  *   list     under a block mask: the lists of its tiles
  *   deal     narrow, where the host does not know how long tiles are: their timetable
  *   begin    for each query the logarithm of its sum and its delta, dO times O; for each block of queries the turns of the
- *            tiles that add to it, by the timetable, and a zero where they are counted
+ *            tiles that add to it, by the timetable, and a zero where they are counted: its notes
  *   main     a CTA holds a tile of keys and sweeps the queries of all heads that share them: dK, dV
  *            narrow, 128 keys, for head dims up to 128 (sweep.cuh), also sums of dQ in fp32
  *            wide, 64 keys, up to 256 (wide.cuh), not: there are no turns then
@@ -104,6 +104,22 @@ enum { WEFT_HOPPER_BACKWARD_DEAL_BYTES = 4 * WEFT_HOPPER_BACKWARD_DEALT + 8 * WE
 #define WEFT_HOPPER_BACKWARD_LIST        "attention_backward__hopper_list"
 #define WEFT_HOPPER_BACKWARD_DEAL        "attention_backward__hopper_deal"
 
+/* What a block of queries notes for `main`: of each query the logarithm of its sum and its delta, infinite and 0 where it
+ * sees no key or is not there (full: no logarithms of base 2 but natural ones, as its scores are: no finite bias overflows
+ * them); how many tiles have added to its sums so far, a word; and, 16 bytes behind that, the turn of each tile, 16 bits.
+ * Narrow, notes are rows of as many bytes as a row of dQ, and lie where dQ of the block will, until `end` writes it.
+ * Blocks that have not all of their rows note apart, in the workspace; so do all where a block's rows are too short, and
+ * wide, where `end` begins to write while others read. */
+typedef struct weft_hopper_backward_notes {
+    char *apart;       /* a block after the other */
+    int32_t whole;     /* blocks of each head that note in dQ, the first ones: so many at most */
+    int32_t each;      /* blocks of each head, behind those, that have room apart */
+    int32_t rows;      /* of one number of each query: logarithms, then deltas, then the rest */
+    int32_t boxed;     /* those fill their rows: a box of `noted` has them */
+    int32_t row_bytes; /* multiples of 16 */
+    int64_t bytes;     /* of a block apart */
+} weft_hopper_backward_notes;
+
 /* In place of bits, which are a number of weft_pairs.block_bits: the block is full; or it is not listed. */
 enum { WEFT_HOPPER_BACKWARD_NO_BITS = -1, WEFT_HOPPER_BACKWARD_NOT_LISTED = -2 };
 
@@ -115,16 +131,14 @@ typedef struct weft_hopper_backward_params {
     weft_tensor_map q, grad_o;  /* (head_dim, seq, heads, batch), in boxes of 64 columns x a step's queries, swizzled */
     weft_tensor_map k, v;       /* the same with kv_seq and kv_heads, in boxes of a tile's keys; v, grad_o: head_dim_v */
     weft_tensor_map to_k, to_v; /* plain, narrow: dK and dV likewise, in boxes of 16 keys */
+    weft_tensor_map noted;      /* where notes are: dQ, in boxes of whole rows */
     const void *o, *grad_o_data;
     const float *lse; /* (batch, heads, seq) */
     void *grad_q, *grad_k, *grad_v;
     weft_strides o_strides, q_strides, k_strides, v_strides; /* elements, multiples of 8 */
     /* Workspace. Queries are in whole blocks: `blocks` of each head. */
-    float *sums;               /* of dQ: a block after the other, each as the threads of `main` hold it */
-    float *log2_sums, *deltas; /* of each query; infinite and 0 where it sees no key or is not there. Full: no logarithms
-                                  of base 2 but natural ones, as its scores are: no finite bias overflows them */
-    uint32_t *adds;            /* of each block: adds so far */
-    uint16_t *turns;           /* of each tile of each head: its turn at each block that it reaches */
+    float *sums; /* of dQ: a block after the other, each as the threads of `main` hold it */
+    weft_hopper_backward_notes notes;
     int32_t heads, kv_heads, blocks;
     int32_t group;      /* heads of queries of a part: those that a tile goes through */
     int32_t splits;     /* parts of each tile, 1: it is not split */
@@ -142,6 +156,38 @@ typedef struct weft_hopper_backward_params {
     weft_hopper_backward_dealing dealing;
     weft_hopper_backward_joining joining;
 } weft_hopper_backward_params;
+
+/* The notes of a block. */
+typedef struct weft_hopper_backward_noted {
+    char *at;
+    int64_t stride; /* bytes from a row to the next */
+} weft_hopper_backward_noted;
+
+/* Whether a block has notes; else it has no query. whole: of the blocks of a head, those that note in dQ. */
+WEFT_INLINE int weft_hopper_backward_notes_has(const weft_hopper_backward_params *p, int whole, int block) {
+    return block - whole < p->notes.each;
+}
+
+/* The notes of a block that has some; of another, those of the last: what is on a device may be wrong, and is not to lead
+ * anywhere else. queries: of a block. */
+WEFT_INLINE weft_hopper_backward_noted weft_hopper_backward_note(const weft_hopper_backward_params *p, int whole,
+                                                                 int queries, int batch, int head, int block) {
+    const weft_hopper_backward_notes *n = &p->notes;
+    const int apart = (int)weft_smaller(block - whole, n->each - 1);
+    weft_hopper_backward_noted noted = {n->apart + (((int64_t)batch * p->heads + head) * n->each + apart) * n->bytes,
+                                        n->row_bytes};
+    if ((uint32_t)block < (uint32_t)whole) { /* nothing of this where whole is 0 */
+        const weft_strides *s = &p->q_strides;
+        noted.at = (char *)p->grad_q + 2 * (batch * s->batch + head * s->head + (int64_t)block * queries * s->seq);
+        noted.stride = 2 * s->seq;
+    }
+    return noted;
+}
+
+/* Where adds are counted. */
+WEFT_INLINE uint32_t *weft_hopper_backward_adds(const weft_hopper_backward_params *p, weft_hopper_backward_noted noted) {
+    return (uint32_t *)(void *)(noted.at + 2 * p->notes.rows * noted.stride);
+}
 
 /* What a variant takes. */
 typedef enum weft_hopper_backward_form {

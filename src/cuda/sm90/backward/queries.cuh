@@ -165,7 +165,8 @@ static __device__ __forceinline__ int32_t backward_coming(const weft_hopper_back
 
 /* The turns of the tiles that add to the block of this CTA: weft_turn_at(), a tile for each thread. */
 template <class S>
-static __device__ __forceinline__ void backward_number(const weft_hopper_backward_params &p, const backward_place &at) {
+static __device__ __forceinline__ void backward_number(const weft_hopper_backward_params &p, const backward_place &at,
+                                                       const backward_notes<S> &notes) {
     constexpr int threads = WEFT_HOPPER_BACKWARD_QUERY_THREADS;
     static __shared__ int32_t comings[threads]; /* of some tiles */
     const int tiles = (int)p.walk.cols, thread = (int)threadIdx.x;
@@ -182,7 +183,7 @@ static __device__ __forceinline__ void backward_number(const weft_hopper_backwar
             }
         }
         if (mine < tiles) {
-            p.turns[(((int64_t)at.batch * p.heads + at.head) * tiles + mine) * p.blocks + at.block] = (uint16_t)before;
+            *backward_turn_at(p, mine).in(notes.at(at.batch, at.head, at.block)) = (uint16_t)before;
         }
     }
 }
@@ -197,16 +198,17 @@ static __device__ __forceinline__ void backward_clear_bias(const weft_hopper_bac
     }
 }
 
-/* Writes a query's delta and its logarithm. Returns what it adds to the gradient of its head's sink. */
+/* Notes a query's delta and its logarithm. Returns what it adds to the gradient of its head's sink. */
 template <class S>
 static __device__ __forceinline__ float backward_keep(const weft_hopper_backward_params &p, const backward_place &at,
-                                                      int row, float delta) {
+                                                      const backward_notes<S> &notes, int row, float delta) {
     const int query = at.block * S::queries + row;
     const bool counts = backward_counts<S>(p, at.batch, query);
     const float lse = counts ? p.lse[((int64_t)at.batch * p.heads + at.head) * p.seq + query] : -INFINITY;
-    const int64_t to = (int64_t)blockIdx.x * S::queries + backward_number_at(row);
-    p.deltas[to] = delta;
-    p.log2_sums[to] = lse == -INFINITY ? INFINITY : S::full ? lse : lse * 1.44269504f;
+    const weft_hopper_backward_noted noted = notes.at(at.batch, at.head, at.block);
+    const int64_t place = notes.place(noted, row);
+    *(float *)(notes.template numbers<0>(noted) + place) = lse == -INFINITY ? INFINITY : S::full ? lse : lse * 1.44269504f;
+    *(float *)(notes.template numbers<1>(noted) + place) = delta;
     if constexpr (S::general) {
         if (p.scores.sinks && lse != -INFINITY) {
             return -exp2_flushed((p.scores.sinks[at.head] - lse) * 1.44269504f) * delta;
@@ -215,18 +217,19 @@ static __device__ __forceinline__ float backward_keep(const weft_hopper_backward
     return 0;
 }
 
-template <class S> static __device__ __forceinline__ void backward_begin(const weft_hopper_backward_params &p) {
-    const backward_place at(p);
-    grid_let_next();
+/* Makes the notes of the block of this CTA. Returns what the thread's queries add to the gradient of its head's sink. */
+template <class S>
+static __device__ __forceinline__ float backward_note(const weft_hopper_backward_params &p, const backward_place &at,
+                                                      const backward_notes<S> &notes) {
     float sink_part = 0;                                                         /* general */
     constexpr int lanes = S::depth_v > 128 ? 32 : S::depth_v / 8;                /* of a row */
     constexpr int rows = WEFT_HOPPER_BACKWARD_QUERY_THREADS / lanes;             /* at a time */
     const int lane = (int)threadIdx.x % lanes, first = (int)threadIdx.x / lanes; /* row */
     if (!S::wide && threadIdx.x == 0) {
-        p.adds[blockIdx.x] = 0;
+        *weft_hopper_backward_adds(&p, notes.at(at.batch, at.head, at.block)) = 0;
     }
     if constexpr (S::general && !S::wide) { /* it has no registers for O and dO beside */
-        backward_number<S>(p, at);
+        backward_number<S>(p, at, notes);
     }
     constexpr int some =
         S::queries / rows < 4 ? S::queries / rows : 4; /* rows of a thread whose O and dO are asked for at a time */
@@ -246,9 +249,10 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
         }
         if constexpr (!S::general && !S::wide) {
             if (part == 0) {
-                backward_number<S>(p, at);
+                backward_number<S>(p, at, notes);
             }
         }
+        float mine = 0; /* the delta of a row: each of the first lanes notes one */
 #pragma unroll
         for (int i = 0; i < some; i++) {
             float delta = backward_dot<S>(o[i], grad_o[i]);
@@ -256,11 +260,20 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
             for (int apart = lanes / 2; apart > 0; apart /= 2) {
                 delta += __shfl_xor_sync(0xffffffffu, delta, apart);
             }
-            if (lane == 0) {
-                sink_part += backward_keep<S>(p, at, first + (part + i) * rows, delta);
-            }
+            mine = lane == i ? delta : mine;
+        }
+        if (lane < some) {
+            sink_part += backward_keep<S>(p, at, notes, first + (part + lane) * rows, mine);
         }
     }
+    return sink_part;
+}
+
+template <class S> static __device__ __forceinline__ void backward_begin(const weft_hopper_backward_params &p) {
+    const backward_place at(p);
+    const backward_notes<S> notes(p);
+    grid_let_next();
+    float sink_part = notes.has(at.block) ? backward_note<S>(p, at, notes) : 0;
     if constexpr (S::general) {
         if (p.scores.sinks) {
             sink_part = backward_sum(sink_part);
@@ -286,16 +299,22 @@ template <class S> static __device__ __forceinline__ void backward_end(const wef
             backward_sink(p, at.head, (int)gridDim.x / (p.heads * p.blocks));
         }
     }
+    const backward_notes<S> notes(p);
+    if (!notes.has(at.block)) {
+        return;
+    }
+    const weft_hopper_backward_noted noted = notes.at(at.batch, at.head, at.block);
     constexpr int octets = S::dq_columns / 8;
     const int thread = (int)threadIdx.x % 128, half = (int)threadIdx.x / 128, lane = thread % 32; /* half: the warpgroup */
     const float *sums_of = p.sums + (int64_t)blockIdx.x * backward_sums<S>(p);
     const float4 *from = (const float4 *)(sums_of + half * (S::by_queries ? 64 * p.head_dim : 64 * S::dq_columns)) + thread;
-    const bool any = grid_load_relaxed(p.adds + blockIdx.x) > 0; /* else no key is seen */
+    const bool any = grid_load_relaxed(weft_hopper_backward_adds(&p, noted)) > 0; /* else no key is seen */
     float4 sums[octets];
 #pragma unroll
     for (int i = 0; i < octets; i++) {
         sums[i] = any && S::dq_column(half, i) < p.head_dim ? from[i * 128] : float4{0, 0, 0, 0};
     }
+    __syncthreads(); /* all know it: notes may be overwritten */
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int row = at.block * S::queries + (S::by_queries ? half * 64 : 0) + thread / 32 * 16 + r * 8 + lane / 4;

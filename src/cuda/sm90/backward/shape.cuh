@@ -301,6 +301,76 @@ static __device__ __forceinline__ int backward_number_at(int query) {
     return query / 16 * 16 + query % 8 / 2 * 4 + query / 8 % 2 * 2 + query % 2;
 }
 
+/* Finds the notes of blocks of queries. */
+template <class S> struct backward_notes {
+    const weft_hopper_backward_params &p;
+    int whole; /* see weft_hopper_backward_note() */
+
+    __device__ __forceinline__ backward_notes(const weft_hopper_backward_params &params)
+        : p(params), whole(S::wide ? 0 : params.notes.whole) {
+        if constexpr (S::general && !S::wide) { /* rows behind a packed batch are not written */
+            const weft_sequences &all = p.walk.reach.sequences;
+            if (all.lengths.q_starts) {
+                whole = min(whole, max((int)all.lengths.q_starts[all.count], 0) / S::queries);
+            }
+        }
+    }
+
+    __device__ __forceinline__ bool has(int block) const {
+        return weft_hopper_backward_notes_has(&p, whole, block);
+    }
+
+    __device__ __forceinline__ weft_hopper_backward_noted at(int batch, int head, int block) const {
+        return weft_hopper_backward_note(&p, whole, S::queries, batch, head, block);
+    }
+
+    /* Where a number of a query of a block is behind the first of its kind. */
+    __device__ __forceinline__ int64_t place(weft_hopper_backward_noted noted, int query) const {
+        const uint32_t at = (uint32_t)backward_number_at(query) * 4, row_bytes = (uint32_t)p.notes.row_bytes;
+        return S::wide || p.notes.rows == 1 ? at : at / row_bytes * noted.stride + at % row_bytes;
+    }
+
+    /* Where the numbers of one kind begin: 0 logarithms, 1 deltas. */
+    template <int KIND> __device__ __forceinline__ char *numbers(weft_hopper_backward_noted noted) const {
+        return noted.at + (S::wide ? KIND * S::queries * 4 : KIND * p.notes.rows * noted.stride);
+    }
+
+    /* Has the numbers of one kind, of all queries of a block, copied to shared memory. */
+    template <int KIND>
+    __device__ __forceinline__ void load(int batch, int head, int block, uint32_t to, uint32_t barrier) const {
+        const weft_hopper_backward_noted noted = at(batch, head, block);
+        if constexpr (S::wide) {
+            bulk_load(to, numbers<KIND>(noted), S::queries * 4, barrier);
+            return;
+        }
+        if (block < whole && p.notes.boxed) {
+            tma_load_4d(to, &p.noted, barrier, 0, block * S::queries + KIND * p.notes.rows, head, batch);
+            return;
+        }
+        const uint32_t row_bytes = (uint32_t)p.notes.row_bytes;
+        const char *from = numbers<KIND>(noted);
+#pragma unroll 1
+        for (uint32_t done = 0; done < S::queries * 4; done += row_bytes, from += noted.stride) {
+            bulk_load(to + done, from, min(row_bytes, S::queries * 4 - done), barrier);
+        }
+    }
+};
+
+/* Where the turn of a tile is in the notes of every block. */
+struct backward_turn_at {
+    uint32_t row, byte;
+
+    __device__ __forceinline__ backward_turn_at(const weft_hopper_backward_params &p, int tile) {
+        const uint32_t at = 16 + 2 * (uint32_t)tile, row_bytes = (uint32_t)p.notes.row_bytes, rows = at / row_bytes;
+        row = 2 * (uint32_t)p.notes.rows + rows;
+        byte = at - rows * row_bytes;
+    }
+
+    __device__ __forceinline__ uint16_t *in(weft_hopper_backward_noted noted) const {
+        return (uint16_t *)(noted.at + row * noted.stride + byte);
+    }
+};
+
 /* A place in the ring of stages. */
 template <int STAGES> struct backward_slot {
     uint32_t index = 0, parity = 0;
@@ -314,12 +384,6 @@ template <int STAGES> struct backward_slot {
 /* Narrow: sums of dQ of a block of queries. */
 template <class S> static __device__ __forceinline__ uint32_t backward_sums(const weft_hopper_backward_params &p) {
     return S::queries * (uint32_t)p.head_dim;
-}
-
-/* A block of queries of a head: its place in the workspace. */
-static __device__ __forceinline__ int64_t backward_block(const weft_hopper_backward_params &p, const backward_job &job,
-                                                         const backward_course &at) {
-    return ((int64_t)job.batch * p.heads + job.first_head + at.head) * p.blocks + at.block;
 }
 
 #endif

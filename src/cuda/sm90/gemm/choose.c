@@ -2,10 +2,12 @@
 
 #include <math.h>
 
+#include "cuda/gemm/operands.h"
 #include "cuda/sm90/gemm/costs.h"
 #include "cuda/sm90/gemm/phases.h"
 #include "cuda/sm90/gemm/time.h"
 #include "plan/custom.h"
+#include "problem/problem.h"
 
 #define COST(name) weft_gemm_cost.name
 
@@ -27,7 +29,7 @@ static const weft_gemm_variant *variant_of(const weft_cuda_choice *choice) {
 
 /* SMs that are at work with so many workers, or as many as fit where that is 0. */
 static int64_t sms_of(const weft_plan *plan, const weft_cuda_device *device, const weft_gemm_pick *pick) {
-    const weft_gemm *p = &plan->gemm;
+    const weft_gemm *p = &plan->gemm; /* of which k does not matter */
     const int64_t ctas = pick->cluster_m * pick->cluster_n * pick->split, sms = device->multiprocessors;
     const int64_t workers = plan->schedule.workers / ctas, all = weft_gemm_filled(sms * pick->variant->ctas, ctas) / ctas;
     const double positions = (double)p->batch * (double)weft_ceil_divide(p->m, pick->tile_m * pick->cluster_m) *
@@ -40,13 +42,14 @@ static int64_t sms_of(const weft_plan *plan, const weft_cuda_device *device, con
 }
 
 static weft_gemm_model model_of(const weft_plan *plan, const weft_cuda_device *device, const weft_gemm_pick *pick) {
-    const weft_gemm *p = &plan->gemm;
+    const weft_gemm in_halves = weft_gemm_in_halves(&plan->gemm), *p = &in_halves;
     const weft_gemm_view view = weft_gemm_view_of(p);
     const int64_t size = (int64_t)weft_dtype_bytes(p->dtype);
     const int64_t cluster_m = view.swapped ? pick->cluster_n : pick->cluster_m;
     const double elements = (double)p->m * (double)p->k + (double)p->k * (double)p->n;
+    const int times = 1 + (p->beta != 0) + ((p->extras & WEFT_GEMM_RESIDUAL) != 0);
     const double bytes = elements * (double)size +
-                         (double)p->m * (double)p->n * (double)weft_dtype_bytes(p->c_dtype) * (p->beta != 0 ? 2 : 1);
+                         (double)p->m * (double)weft_gemm_columns(p) * (double)weft_dtype_bytes(p->c_dtype) * times;
     return (weft_gemm_model){
         .batch = p->batch,
         .k = p->k,
@@ -91,27 +94,31 @@ static int all_send(const weft_gemm_variant *v, int swapped, int64_t cluster_m, 
 }
 
 /* What may be made of one variant, in any order; returns how many, at most MAX_WAYS. */
-enum { SPLITS = 3, MAX_WAYS = CLUSTERS + SPLITS };
+enum { SPLITS = WEFT_GEMM_MAX_CLUSTER - 1, SHARERS = 3, MAX_WAYS = CLUSTERS + SHARERS * SPLITS };
 
 static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_gemm_pick ways[MAX_WAYS]) {
-    const weft_gemm_view view = weft_gemm_view_of(&plan->gemm);
+    const weft_gemm p = weft_gemm_in_halves(&plan->gemm);
+    const weft_gemm_view view = weft_gemm_view_of(&p);
     const weft_schedule *s = &plan->schedule;
-    const int64_t steps = weft_ceil_divide(plan->gemm.k, WEFT_GEMM_STEP), least = WEFT_GEMM_SPLIT(v->tile_m, v->tile_n);
-    const int64_t most = least > 1 ? weft_smaller(steps, WEFT_GEMM_MAX_CLUSTER) : 0;
+    const int64_t steps = weft_ceil_divide(p.k, WEFT_GEMM_STEP);
+    /* Gates and values of a column lie in different units of a tile. */
+    const int64_t most = WEFT_GEMM_SPLITS(v->tile_m) && !p.gated ? weft_smaller(steps, WEFT_GEMM_MAX_CLUSTER) : 1;
     const int on_grid = s->dispatch == WEFT_DISPATCH_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID;
     weft_gemm_pick one = {v, view.swapped ? v->tile_n : v->tile_m, view.swapped ? v->tile_m : v->tile_n, 1, 1, 1};
     const int by_side = weft_gemm_takes_tickets_by_side(s);
     size_t count = 0;
-    if ((by_side && WEFT_GEMM_LEAN(v->tile_m, v->tile_n)) || v->dtype != plan->gemm.dtype || v->a_mn != view.a_mn ||
-        v->b_mn != view.b_mn || v->by_phase != weft_gemm_wants_phases(&plan->gemm, &view, v->tile_m, v->tile_n) ||
+    if ((by_side && WEFT_GEMM_LEAN(v->tile_m, v->tile_n)) || v->dtype != weft_gemm_multiplied(&p) || v->a_mn != view.a_mn ||
+        v->b_mn != view.b_mn || v->by_phase != weft_gemm_wants_phases(&p, &view, v->tile_m, v->tile_n) ||
+        v->fused != weft_gemm_is_fused(&p) || (p.gated && !WEFT_GEMM_HAS_GATES(v->tile_n)) ||
         !agrees(s->tile_m, one.tile_m) || !agrees(s->tile_n, one.tile_n)) {
         return 0;
     }
-    for (int64_t split = least; split <= most; split *= 2) { /* one group of parts, two, four */
-        if (on_grid && (s->split == split || (s->split == 0 && s->cluster_m <= 1 && s->cluster_n <= 1))) {
-            one.split = split;
-            one.cluster_m = s->cluster_m ? s->cluster_m : 1;
-            one.cluster_n = s->cluster_n ? s->cluster_n : 1;
+    for (int64_t i = 0; on_grid && i < SHARERS * SPLITS; i++) { /* alone, or with two CTAs for each part */
+        one.split = 2 + i / SHARERS;
+        one.cluster_m = s->cluster_m ? s->cluster_m : clusters[i % SHARERS][0];
+        one.cluster_n = s->cluster_n ? s->cluster_n : clusters[i % SHARERS][1];
+        if (one.split <= most && one.split * one.cluster_m * one.cluster_n <= WEFT_GEMM_MAX_CLUSTER &&
+            agrees(s->split, one.split) && (i % SHARERS == 0 || s->cluster_m == 0 || s->cluster_n == 0)) {
             ways[count] = one;
             count += (size_t)all_send(v, view.swapped, one.cluster_m, one.cluster_n);
         }
@@ -222,7 +229,7 @@ static int is_by_columns(const wave *w, int64_t rows, int64_t cols, double row_b
 
 void weft_gemm_complete(const weft_gemm_pick *pick, const weft_plan *plan, const weft_cuda_device *device,
                         weft_schedule *s) {
-    const weft_gemm *p = &plan->gemm;
+    const weft_gemm in_halves = weft_gemm_in_halves(&plan->gemm), *p = &in_halves;
     s->tile_k = WEFT_GEMM_STEP;
     s->cluster_m = pick->cluster_m;
     s->cluster_n = pick->cluster_n;
@@ -261,7 +268,8 @@ void weft_gemm_complete(const weft_gemm_pick *pick, const weft_plan *plan, const
     }
     if (open && s->sweep == WEFT_SWEEP_CHOOSE) {
         const double bytes = w.lines * line;
-        s->sweep = several && bytes > (double)plan->machine.l2_bytes ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD;
+        const int turns = several && !weft_gemm_has_parts(&plan->gemm) && bytes > (double)plan->machine.l2_bytes;
+        s->sweep = turns ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD;
     }
 }
 
@@ -272,14 +280,21 @@ static weft_gemm_pick pick_of(const weft_plan *plan) {
     return (weft_gemm_pick){variant_of(&c->main->choice), s->tile_m, s->tile_n, s->cluster_m, s->cluster_n, s->split};
 }
 
+/* What the launch that writes operands of fp32 takes, if there is one. */
+static double operands_seconds(const weft_plan *plan) {
+    const double bytes = weft_gemm_operands_traffic(&plan->gemm);
+    return bytes > 0 ? 1e-6 * (COST(launch) + bytes / COST(dram)) : 0;
+}
+
 double weft_gemm_seconds(const weft_plan *plan, const weft_cuda_device *device) {
     const weft_gemm_pick pick = pick_of(plan);
-    return 1e-6 * time_of(plan, device, &pick);
+    return operands_seconds(plan) + 1e-6 * time_of(plan, device, &pick);
 }
 
 void weft_gemm_facts(const weft_plan *plan, const weft_cuda_plan *placed, weft_kernel_facts *facts) {
     const weft_gemm_pick pick = pick_of(plan);
     const weft_gemm_model model = model_of(plan, &placed->device, &pick);
     weft_gemm_parts(&model, &facts->launch, &facts->tile, &facts->step);
+    facts->launch += operands_seconds(plan);
     facts->keeps_step = placed->family->paces(plan);
 }

@@ -5,42 +5,71 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "cuda/gemm/epilogue.h"
+#include "cuda/gemm/launches.h"
+#include "cuda/gemm/operands.h"
 #include "cuda/plan/backend.h"
+#include "cuda/sm90/gemm/boxes.h"
 #include "cuda/sm90/gemm/choose.h"
 #include "cuda/sm90/gemm/l2.h"
 #include "cuda/sm90/gemm/phases.h"
+#include "problem/problem.h"
 
-/* The copy engine takes lines and matrices that begin at multiples of 16 bytes. */
-static weft_status check_distance(const char *name, int64_t distance, weft_dtype dtype, weft_message *why) {
-    const int64_t multiple = 16 / (int64_t)weft_dtype_bytes(dtype);
-    return distance % multiple == 0
-               ? WEFT_OK
-               : weft_fail(why, WEFT_UNSUPPORTED, "%s %" PRId64 " is not a multiple of %" PRId64, name, distance, multiple);
-}
+/* What a launch takes, whatever the variant's form. */
+typedef union weft_gemm_any_params {
+    weft_gemm_phase_params by_phase;
+    weft_gemm_fused_params fused;
+} weft_gemm_any_params;
 
 static int64_t at_least_1(int64_t value) {
     return value > 1 ? value : 1;
 }
 
+/* What its variants with an epilogue do not have. */
+static weft_status check_epilogue(const weft_gemm *p, weft_message *why) {
+    const int vectors = (p->extras & (WEFT_GEMM_BIAS | WEFT_GEMM_COLUMN_SCALE)) != 0;
+    weft_status status = weft_gemm_check_epilogue(p, why);
+    if (status) {
+        return status;
+    }
+    if (p->c_major == WEFT_COL_MAJOR) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no epilogue for a column-major C");
+    }
+    if ((p->extras & WEFT_GEMM_RESIDUAL) && p->beta != 0) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it adds the old C or a residual, not both");
+    }
+    if (vectors && (p->n % 2 != 0 || (p->gated && p->n % 4 != 0))) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes a bias or a scale for an even number of columns");
+    }
+    if (p->extras & WEFT_GEMM_RESIDUAL) {
+        status = weft_gemm_check_distance("ld_residual", p->ld_residual, p->c_dtype, why);
+        if (status == WEFT_OK && p->batch > 1) {
+            status = weft_gemm_check_distance("residual_stride", p->residual_stride, p->c_dtype, why);
+        }
+    }
+    return status;
+}
+
 static weft_status check(const weft_plan *plan, weft_message *why) {
-    const weft_gemm *p = &plan->gemm;
+    const weft_gemm in_halves = weft_gemm_in_halves(&plan->gemm), *p = &in_halves;
     const weft_schedule *s = &plan->schedule;
     const int64_t most = WEFT_MAX_DIMENSION - 4096; /* coordinates of tiles over the edge are 32-bit numbers, too */
     weft_status status;
-    if (p->dtype == WEFT_FP32) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it takes bf16 and fp16, not fp32");
-    }
     if (p->m > most || p->n > most || p->k > most) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes dimensions up to %" PRId64, most);
     }
-    if ((status = check_distance("lda", p->lda, p->dtype, why)) ||
-        (status = check_distance("ldb", p->ldb, p->dtype, why)) ||
-        (status = check_distance("ldc", p->ldc, p->c_dtype, why))) {
+    if ((status = weft_gemm_check_parts(&plan->gemm, s->sweep, why)) ||
+        (status = weft_gemm_check_distance("lda", p->lda, p->dtype, why)) ||
+        (status = weft_gemm_check_distance("ldb", p->ldb, p->dtype, why)) ||
+        (status = weft_gemm_check_distance("ldc", p->ldc, p->c_dtype, why))) {
         return status;
     }
-    if (p->batch > 1 && ((status = check_distance("a_stride", p->a_stride, p->dtype, why)) ||
-                         (status = check_distance("b_stride", p->b_stride, p->dtype, why)) ||
-                         (status = check_distance("c_stride", p->c_stride, p->c_dtype, why)))) {
+    if (p->batch > 1 && ((status = weft_gemm_check_distance("a_stride", p->a_stride, p->dtype, why)) ||
+                         (status = weft_gemm_check_distance("b_stride", p->b_stride, p->dtype, why)) ||
+                         (status = weft_gemm_check_distance("c_stride", p->c_stride, p->c_dtype, why)))) {
+        return status;
+    }
+    if (weft_gemm_is_fused(p) && (status = check_epilogue(p, why))) {
         return status;
     }
     if (s->tile_k != 0 && s->tile_k != WEFT_GEMM_STEP) {
@@ -96,29 +125,6 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
     }
 }
 
-/* Rows of a box of A or columns of one of B. CTAs that share them take a box each, as large as the layout allows: 8 rows
- * are what the copy engine swizzles together. Where there are fewer than a tile has, and no such boxes, one CTA takes all.
- */
-static int32_t box_rows(int mn_major, int64_t rows, int64_t sharers) {
-    const int64_t some = rows % WEFT_GEMM_ATOM == 0 ? WEFT_GEMM_ATOM : rows;
-    return (int32_t)(mn_major || rows % (sharers * 8) != 0 ? some : rows / sharers);
-}
-
-/* Rows of a tile that are loaded: where a product has fewer, those that it has, to the nearest 8. In clusters of two
- * dimensions every CTA must have a box. */
-static int32_t loaded_rows(const weft_schedule *s, int mn_major, int64_t length, int64_t tile) {
-    const int all = mn_major || (s->cluster_m > 1 && s->cluster_n > 1);
-    return (int32_t)(all ? tile : weft_smaller(weft_ceil_divide(length, 8) * 8, tile));
-}
-
-/* Where tiles of a product of that length begin at the latest, if they are to lie within it, to the nearest 16 bytes. What
- * two tiles have in common is stored twice, so nothing may be added to it; and lines that run along m or n would begin
- * anywhere. */
-static int32_t last_of(const weft_gemm *p, int mn_major, int64_t length, int64_t tile) {
-    const int within = p->beta == 0 && !mn_major && length >= tile;
-    return within ? (int32_t)(weft_ceil_divide(length, 8) * 8 - tile) : INT32_MAX;
-}
-
 /* A or C by phases of rows, `longer` of them, or of those that have one row less. */
 static weft_tensor_view by_phase(weft_tensor_view v, const weft_gemm_phases *phases, int longer) {
     const int64_t ld = v.stride[1];
@@ -129,49 +135,59 @@ static weft_tensor_view by_phase(weft_tensor_view v, const weft_gemm_phases *pha
     return v;
 }
 
-/* One of A and B: `mn` is its length along m or n, and `mn_major` whether that axis is contiguous. */
-static weft_tensor_view view_of(const weft_gemm *p, const void *data, int mn_major, int64_t mn, int64_t ld, int64_t stride,
-                                int32_t rows) {
-    const int32_t step = WEFT_GEMM_STEP;
-    weft_tensor_view v = {.data = data, .dtype = p->dtype, .rank = 3, .stride = {1, ld, stride}, .swizzle = 1};
-    v.length[0] = mn_major ? mn : p->k;
-    v.length[1] = mn_major ? p->k : mn;
-    v.length[2] = p->batch;
-    v.box[0] = mn_major ? rows : step;
-    v.box[1] = mn_major ? step : rows;
-    v.box[2] = 1;
-    return v;
+/* What variants with an epilogue take besides. `out` is C, like which a residual lies in memory but for its distances. */
+static weft_status fill_epilogue(const weft_plan *plan, const weft_gemm_data *data, weft_tensor_view out,
+                                 weft_gemm_fused_params *to, weft_message *message) {
+    const weft_cuda_plan *c = plan->placed;
+    const weft_gemm *p = &plan->gemm;
+    to->epilogue = weft_gemm_epilogue_of(p, data);
+    to->product.alpha = 1; /* the epilogue's is */
+    to->product.beta = (float)p->beta;
+    if (p->extras & WEFT_GEMM_RESIDUAL) {
+        out.data = data->residual;
+        out.stride[1] = p->ld_residual;
+        out.stride[2] = p->residual_stride;
+        to->product.beta = 1;
+    }
+    return weft_tensor_map_make(c->driver, p->extras & WEFT_GEMM_RESIDUAL ? "residual" : "c", &out, &to->added, message);
 }
 
 static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
                         const weft_counters *counters, void *parameters, weft_message *message) {
-    (void)pass;
     const weft_cuda_plan *c = plan->placed;
-    const weft_gemm_data *data = buffers;
-    const weft_gemm *p = &plan->gemm;
+    if (weft_gemm_fill_beside(plan, pass, buffers, parameters)) {
+        return WEFT_OK;
+    }
+    const weft_gemm *p = &c->computed.gemm;
+    const weft_gemm_data own = weft_gemm_data_in_halves(&plan->gemm, buffers), *data = &own;
     const weft_schedule *s = &plan->schedule;
     const weft_gemm_view view = weft_gemm_view_of(p);
     weft_gemm_phase_params *all = parameters;
     weft_gemm_params *to = &all->product;
-    memset(all, 0, sizeof *all);
+    memset(parameters, 0, sizeof(weft_gemm_any_params));
     to->cluster_m = (int32_t)(view.swapped ? s->cluster_n : s->cluster_m);
     to->cluster_n = (int32_t)(view.swapped ? s->cluster_m : s->cluster_n);
-    to->a_end = loaded_rows(s, view.a_mn, view.m, view.swapped ? s->tile_n : s->tile_m);
-    to->b_end = loaded_rows(s, view.b_mn, view.n, view.swapped ? s->tile_m : s->tile_n);
-    to->a_rows = box_rows(view.a_mn, to->a_end, to->cluster_n);
-    to->b_rows = box_rows(view.b_mn, to->b_end, to->cluster_m);
-    to->last_row = last_of(p, view.a_mn, view.m, view.swapped ? s->tile_n : s->tile_m);
-    to->last_col = last_of(p, view.b_mn, view.n, view.swapped ? s->tile_m : s->tile_n);
+    to->a_end = weft_gemm_loaded_rows(s, view.a_mn, view.m, view.swapped ? s->tile_n : s->tile_m);
+    to->b_end = weft_gemm_loaded_rows(s, view.b_mn, view.n, view.swapped ? s->tile_m : s->tile_n);
+    to->a_rows = weft_gemm_box_rows(view.a_mn, to->a_end, to->cluster_n);
+    to->b_rows = weft_gemm_box_rows(view.b_mn, to->b_end, to->cluster_m);
+    if (p->gated) { /* gates and values come in boxes of their own, even where there are fewer than a tile has */
+        to->b_end = (int32_t)s->tile_n;
+        to->b_rows = (int32_t)weft_smaller(weft_gemm_box_rows(view.b_mn, s->tile_n, to->cluster_m), s->tile_n / 2);
+    }
+    to->last_row = weft_gemm_last_of(p, s, view.a_mn, view.m, view.swapped ? s->tile_n : s->tile_m);
+    to->last_col = weft_gemm_last_of(p, s, view.b_mn, view.n, view.swapped ? s->tile_m : s->tile_n);
     weft_gemm_choose_l2(plan, to);
-    weft_tensor_view a =
-        view_of(p, view.swapped ? data->b : data->a, view.a_mn, view.m, view.lda, view.a_stride, to->a_rows);
-    weft_tensor_view b =
-        view_of(p, view.swapped ? data->a : data->b, view.b_mn, view.n, view.ldb, view.b_stride, to->b_rows);
+    weft_tensor_view a = weft_gemm_view_of_operand(p, view.swapped ? data->b : data->a, view.a_mn, view.m, view.lda,
+                                                   view.a_stride, to->a_rows);
+    weft_tensor_view b = weft_gemm_view_of_operand(p, view.swapped ? data->a : data->b, view.b_mn, view.n, view.ldb,
+                                                   view.b_stride, to->b_rows);
     /* Pairs of lines are for what streams through the L2 once: otherwise they cost, most where lines are misaligned. */
     a.narrow = to->a_keep != WEFT_KEEP_FIRST;
     b.narrow = to->b_keep != WEFT_KEEP_FIRST;
     const int32_t row = 128 / (int32_t)weft_dtype_bytes(p->c_dtype);
-    weft_tensor_view out = {data->c,      p->c_dtype, 3, {view.n, view.m, p->batch}, {1, p->ldc, p->c_stride},
+    const int64_t columns = view.swapped ? view.n : weft_gemm_columns(p);
+    weft_tensor_view out = {data->c,      p->c_dtype, 3, {columns, view.m, p->batch}, {1, p->ldc, p->c_stride},
                             {row, 16, 1}, 1,          1};
     weft_status status;
     all->phases = view.swapped ? weft_gemm_phases_of(p, &view, s->tile_n, s->tile_m, a.data)
@@ -204,7 +220,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
         to->first = weft_first_of(walk);
         to->first.down ^= view.swapped;
     }
-    return WEFT_OK;
+    return weft_gemm_is_fused(p) ? fill_epilogue(plan, data, out, parameters, message) : WEFT_OK;
 }
 
 static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
@@ -222,9 +238,12 @@ static int paces(const weft_plan *plan) {
 const weft_cuda_family weft_cuda_hopper_gemm = {
     .name = "hopper_gemm",
     .profile = "hopper-gemm",
-    .parameter_bytes = sizeof(weft_gemm_phase_params),
+    .parameter_bytes = sizeof(weft_gemm_any_params),
     .choose = choose,
     .complete = complete,
+    .computes = weft_gemm_computes,
+    .passes = weft_gemm_passes,
+    .workspace = weft_gemm_workspace,
     .fill = fill,
     .candidates = candidates,
     .cost = weft_gemm_seconds,
@@ -232,4 +251,4 @@ const weft_cuda_family weft_cuda_hopper_gemm = {
     .by_side = 1,
     .paces = paces,
 };
-_Static_assert(sizeof(weft_gemm_phase_params) <= WEFT_CUDA_MAX_PARAMETERS, "a launch has room for the parameters");
+_Static_assert(sizeof(weft_gemm_any_params) <= WEFT_CUDA_MAX_PARAMETERS, "a launch has room for the parameters");

@@ -29,6 +29,28 @@ static __device__ __forceinline__ gemm_job gemm_next(const weft_gemm_params &p, 
     return job;
 }
 
+/* The next job that has rows of a group. */
+template <class S>
+static __device__ __forceinline__ gemm_job gemm_next_of_groups(const weft_gemm_params &p, weft_worker &worker,
+                                                               weft_group_finger &finger) {
+    const weft_hopper_grouped_params &all = gemm_grouped(p);
+    weft_visit visit;
+    weft_group_rows rows;
+    gemm_job job = {};
+    worker.counter = p.counter;
+    const weft_deal deal = {0, -1, WEFT_REACH_PREFIX, 0, 0};
+    if (weft_groups_next(&p.walk, &all.groups, all.step, &worker, deal, &finger, &visit, &rows)) {
+        job.row = rows.first;
+        job.col = (int32_t)visit.tile.n;
+        job.batch = rows.group;
+        job.first = (int32_t)visit.first;
+        job.direction = visit.direction;
+        job.steps = (int32_t)visit.steps;
+        job.left = rows.count;
+    }
+    return job;
+}
+
 /* Waits until all workers have loaded nearly all of their tiles of the wave before, so that what one reads is still there
  * for the others. `target` tiles are that. Whoever waits in vain goes on alone: another kernel may hold the SMs that the
  * others need. */
@@ -50,14 +72,14 @@ static __device__ __forceinline__ void gemm_hand_out(const gemm_place &me, const
     const uint32_t slot_full = GEMM_DESK(S, me, job_full) + 8 * at;
     if (me.ctas == 1) {
         shared_store(slot, {job.row, job.col, job.batch, job.first});
-        shared_store(slot + 16, {job.direction, job.steps, job.again, job.unused});
+        shared_store(slot + 16, {job.direction, job.steps, job.again, job.left});
         mbarrier_arrive(slot_full);
         return;
     }
     for (uint32_t cta = 0; cta < me.ctas; cta++) {
         const uint32_t to = cluster_address(slot, cta), full = cluster_address(slot_full, cta);
         cluster_send(to, full, {job.row, job.col, job.batch, job.first});
-        cluster_send(to + 16, full, {job.direction, job.steps, job.again, job.unused});
+        cluster_send(to + 16, full, {job.direction, job.steps, job.again, job.left});
     }
 }
 
@@ -69,10 +91,11 @@ static __device__ __forceinline__ uint32_t gemm_schedule(const weft_gemm_params 
     weft_worker worker;
     uint32_t sent = 0;
     int32_t side = -1;
+    [[maybe_unused]] weft_group_finger finger = {0, 0};
     if (index < (uint32_t)p.first.count) {
         worker = weft_first_worker(index); /* everybody knows its first tile */
     } else {
-        if (p.counter || p.walk.order.table) {
+        if (S::grouped || p.counter || p.walk.order.table) {
             grid_wait();
         }
         side = p.side_of_sm ? p.side_of_sm[sm_index()] : -1;
@@ -81,7 +104,12 @@ static __device__ __forceinline__ uint32_t gemm_schedule(const weft_gemm_params 
     }
     for (;; sent++) {
         mbarrier_wait(GEMM_DESK(S, me, job_empty) + 8 * (sent % GEMM_JOBS), ~sent / GEMM_JOBS & 1);
-        const gemm_job job = gemm_next<S>(p, worker, side);
+        gemm_job job;
+        if constexpr (S::grouped) {
+            job = gemm_next_of_groups<S>(p, worker, finger);
+        } else {
+            job = gemm_next<S>(p, worker, side);
+        }
         sent = settled(sent); /* nothing that follows from it is kept in registers meanwhile */
         gemm_hand_out<S>(me, job, sent);
         if (job.steps == 0) {
@@ -119,6 +147,9 @@ static __device__ __forceinline__ gemm_job gemm_take(const gemm_place &me, uint3
     if (WHO != GEMM_MULTIPLIES) {
         shared_load(from + 24, again);
         job.again = again[0];
+    } else if (S::grouped) {
+        shared_load(from + 28, again);
+        job.left = again[0];
     }
     __syncwarp();
     const bool elected = elect_one();
@@ -195,7 +226,7 @@ static __device__ __forceinline__ gemm_source gemm_source_of(const weft_gemm_par
     if (WHO == GEMM_LOADS_B) {
         return {&p.b, first + gemm_col_of<S>(p, me, job), job.batch, shift};
     }
-    const gemm_rows rows = gemm_rows_of<S>(p, job.row + (int32_t)me.in_m, job.batch);
+    const gemm_rows rows = gemm_rows_of_job<S>(p, me, job);
     return {gemm_map_of_a<S>(p, rows.z), first + gemm_row_of<S>(p, rows), rows.z, shift};
 }
 
@@ -236,10 +267,11 @@ static __device__ __forceinline__ void gemm_feed(const weft_gemm_params &p, cons
             if (elected) {
                 mbarrier_expect(full, end * 128);
                 if (single) {
-                    gemm_load(stage, from.map, full, boxes.sharers, mn ? from.at : k, mn ? k : from.at, from.z, keep);
+                    const int32_t here = from.at + (is_b ? gemm_value_after<S>(p, boxes.first) : 0);
+                    gemm_load(stage, from.map, full, boxes.sharers, mn ? here : k, mn ? k : here, from.z, keep);
                 } else {
                     for (uint32_t r = 0; boxes.first + r < end; r += boxes.apart) {
-                        const int32_t here = from.at + (int32_t)r;
+                        const int32_t here = from.at + (int32_t)r + (is_b ? gemm_value_after<S>(p, boxes.first + r) : 0);
                         gemm_load(stage + r * 128, from.map, full, boxes.sharers, mn ? here : k, mn ? k : here, from.z,
                                   keep);
                     }

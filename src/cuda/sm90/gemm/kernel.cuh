@@ -62,9 +62,13 @@ static __device__ __forceinline__ void gemm_products(float (&sums)[S::blocks][S:
     for (uint32_t i = 0; i < WEFT_GEMM_STEP / 16; i++) {
 #pragma unroll
         for (uint32_t block = 0; block < S::blocks; block++) {
-            wgmma<S::tile_n>::template shared<S::bf16, S::a_mn, S::b_mn>(
-                sums[block], wgmma_further(a, block * S::atom_bytes + i * a_step), wgmma_further(b, i * b_step),
-                add || i > 0);
+            const uint64_t own = wgmma_further(a, block * S::atom_bytes + i * a_step);
+            if constexpr (S::tf32) {
+                wgmma<S::tile_n>::shared_tf32(sums[block], own, wgmma_further(b, i * b_step), add || i > 0);
+            } else {
+                wgmma<S::tile_n>::template shared<S::bf16, S::a_mn, S::b_mn>(sums[block], own, wgmma_further(b, i * b_step),
+                                                                             add || i > 0);
+            }
         }
     }
     wgmma_commit();
@@ -80,8 +84,6 @@ static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, 
     const uint64_t b_first = wgmma_operand(me.base + S::a_bytes, 1024, S::atom_bytes);
     const uint32_t empty = GEMM_DESK(S, me, empty);
     gemm_pieces pieces = {me.base + S::pieces_at, GEMM_DESK(S, me, piece_full), 0};
-    /* This warpgroup's part of the cluster's tiles. */
-    const uint32_t slice = me.part % S::split * (S::tile_n / S::split);
     uint32_t jobs = 0;
     gemm_ring_slot<S::stages> slot = {0, 0};
     float sums[S::blocks][S::tile_n / 2];
@@ -89,11 +91,15 @@ static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, 
     grid_wait();
     for (; job.steps != 0; job = gemm_take<S, GEMM_MULTIPLIES>(me, jobs)) {
         const gemm_share share = gemm_share_of<S>(p, me, job.steps);
-        const int32_t x = gemm_col_of<S>(p, me, job) + (int32_t)slice;
-        const gemm_rows rows = gemm_rows_of<S>(p, job.row + (int32_t)me.in_m, job.batch);
+        const int32_t x = gemm_col_of<S>(p, me, job);
+        const gemm_rows rows = gemm_rows_of_job<S>(p, me, job);
         const int32_t y = gemm_row_of<S>(p, rows) + (int32_t)(group * S::group_m + thread_index() / 32 % 4 * 16);
-        if (p.beta != 0 && gemm_stores<S>(me)) {
+        if (p.beta != 0 && p.split == 1) {
             gemm_fetch_old<S>(p, pieces, 0, x, y, rows.z, elect_one());
+        }
+        gemm_fetch_vectors<S>(p, x, rows.z);
+        if constexpr (S::grouped) {
+            pieces.end = job.row + job.left;
         }
         const int32_t steps = __shfl_sync(0xffffffffu, share.steps, 0); /* the compiler sees that all lanes go as far */
         uint32_t before = 0;
@@ -154,13 +160,10 @@ template <class S> static __device__ __forceinline__ void gemm_hopper(const weft
             }
             __syncwarp();
         }
-        if (S::split > 1 && p.split > 1) { /* who multiplies meets to add the parts up, then takes the last job */
+        if (S::splits && p.split > 1) { /* who multiplies meets to add the parts up, then takes the last job */
             __syncwarp();
             cluster_meet(false);
             cluster_meet(true);
-            if (p.split > S::split) {
-                cluster_meet(true);
-            }
             if (schedules) {
                 gemm_see_off<S>(me, sent);
             }

@@ -1,6 +1,8 @@
 #include "cuda/sm90/gemm/l2.h"
 
+#include "cuda/gemm/operands.h"
 #include "cuda/sm90/gemm/costs.h"
+#include "problem/problem.h"
 
 #define COST(name) weft_gemm_cost.name
 
@@ -18,9 +20,10 @@ static int has_bands(const weft_schedule *s) {
 static wave wave_of(const weft_plan *plan) {
     const weft_schedule *s = &plan->schedule;
     const weft_walk *walk = &plan->walk;
+    const weft_gemm in_halves = weft_gemm_in_halves(&plan->gemm), *p = &in_halves;
     const int across_n = s->axis == WEFT_AXIS_N;
     const int64_t shares = s->order == WEFT_ORDER_SERPENTINE_SWIZZLED ? s->domains : 1;
-    const double line = (double)plan->gemm.k * (double)weft_dtype_bytes(plan->gemm.dtype);
+    const double line = (double)p->k * (double)weft_dtype_bytes(p->dtype);
     const double row = line * (double)(s->tile_m * s->cluster_m), col = line * (double)(s->tile_n * s->cluster_n);
     wave w = {walk->order.group * shares, 0, across_n ? col : row, across_n ? row : col, 0};
     w.along = weft_ceil_divide(walk->workers, w.across);
@@ -35,7 +38,7 @@ static double l2_bytes(const weft_plan *plan) {
 
 int32_t weft_gemm_pace_steps(const weft_plan *plan) {
     const weft_schedule *s = &plan->schedule;
-    const int64_t steps = weft_ceil_divide(plan->gemm.k, WEFT_GEMM_STEP);
+    const int64_t steps = weft_ceil_divide(weft_gemm_in_halves(&plan->gemm).k, WEFT_GEMM_STEP);
     if (s->dispatch != WEFT_DISPATCH_STATIC || !has_bands(s) || plan->walk.order.count < plan->walk.workers) {
         return 0;
     }
@@ -66,7 +69,8 @@ void weft_gemm_choose_l2(const weft_plan *plan, weft_gemm_params *to) {
     const weft_schedule *s = &plan->schedule;
     const weft_grid *grid = &plan->walk.order.grid;
     const int swapped = plan->gemm.c_major == WEFT_COL_MAJOR;
-    const double c_bytes = (double)plan->gemm.m * (double)plan->gemm.n * (double)weft_dtype_bytes(plan->gemm.c_dtype);
+    const double c_bytes =
+        (double)plan->gemm.m * (double)weft_gemm_columns(&plan->gemm) * (double)weft_dtype_bytes(plan->gemm.c_dtype);
     uint64_t a = WEFT_KEEP_NORMAL, b = WEFT_KEEP_NORMAL;
     to->again_keep = WEFT_KEEP_NORMAL;
     to->band_waves = to->wave_again = 0;

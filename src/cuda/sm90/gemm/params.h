@@ -8,6 +8,7 @@
 #include <weft/weft.h>
 
 #include "cuda/driver/tensor_map.h"
+#include "cuda/gemm/epilogue_params.h"
 #include "order/deal.h"
 #include "order/first.h"
 
@@ -42,8 +43,8 @@ typedef struct weft_gemm_params {
     int32_t band_waves; /* waves of a band, after which the walk turns; 0: nothing is known to be read again */
     int32_t wave_again; /* which of A and B the next wave of the band reads again: 1 A, 2 B */
     weft_first first;   /* m and n as the kernel sees them */
-    int32_t split; /* 1, or one of the tile's splits (WEFT_GEMM_SPLIT): so many times that many CTAs share out the steps of
-                      the same tiles, under grid dispatch, each at least one */
+    int32_t split; /* so many times that many CTAs share out the steps of the same tiles, under grid dispatch, each at least
+                      one */
 } weft_gemm_params;
 
 /* The phase of a row of A is where in a line of the L2 (128 bytes) it begins: rows c, c + count, c + 2 count, ... have the
@@ -66,6 +67,17 @@ typedef struct weft_gemm_phase_params {
     weft_gemm_phases phases;
 } weft_gemm_phase_params;
 
+/* What variants with an epilogue take: alpha is 1, and beta is what the box of `added` is multiplied by, the old C or the
+ * residual. Gated, a tile's columns of B are half gates, then their values, and it has half as many columns of C. */
+typedef struct weft_gemm_fused_params {
+    weft_gemm_params product; /* first, as above */
+    weft_tensor_map added;
+    weft_gemm_epilogue epilogue;
+} weft_gemm_fused_params;
+
+/* What there is of a tile and a layout: the form of a variant. */
+enum { WEFT_GEMM_PLAIN = 0, WEFT_GEMM_BY_PHASE = 1, WEFT_GEMM_FUSED = 2, WEFT_GEMM_GROUPED = 3 };
+
 /* k of a step; m or n of an atom of shared memory; warps that multiply, at most. */
 enum { WEFT_GEMM_STEP = 64, WEFT_GEMM_ATOM = 64, WEFT_GEMM_MOST_WARPS = 8 };
 
@@ -82,6 +94,7 @@ typedef struct weft_gemm_variant {
     int32_t tile_m, tile_n;
     int32_t ctas;     /* that share an SM */
     int32_t by_phase; /* 1: takes weft_gemm_phase_params */
+    int32_t fused;    /* 1: takes weft_gemm_fused_params */
     uint32_t shared_bytes;
 } weft_gemm_variant;
 
@@ -91,12 +104,14 @@ typedef struct weft_gemm_variant {
 /* Tiles of which there is a variant with phases: not the small ones, which wait for their launch. */
 #define WEFT_GEMM_HAS_PHASES(tile_m, tile_n) ((tile_m) * (tile_n) >= 16384)
 
+/* Tiles whose half is whole pieces of C, so that their columns can be gates and values. */
+#define WEFT_GEMM_HAS_GATES(tile_n) ((tile_n) % 128 == 0)
+
 /* CTAs of a cluster, at most. */
 enum { WEFT_GEMM_MAX_CLUSTER = 8 };
 
-/* The fewest CTAs that can share out the steps of a tile: a group, in which each adds up 64 of the tile's columns. There
- * may be one, two or four groups in a cluster, of which the first stores the tile. 1: the steps are not shared out. */
-#define WEFT_GEMM_SPLIT(tile_m, tile_n) ((tile_m) == 128 && (tile_n) % 128 == 0 ? (tile_n) / 64 : 1)
+/* Tiles whose steps CTAs of a cluster can share out. */
+#define WEFT_GEMM_SPLITS(tile_m) ((tile_m) == 128)
 
 /* Dynamic shared memory: a ring of stages, each a step of A and B; two pieces of C for each warp, 16 rows of 128 bytes; the
  * barriers. */
@@ -108,9 +123,9 @@ enum { WEFT_GEMM_MAX_CLUSTER = 8 };
 
 /* The initialiser of a weft_gemm_variant from a row: #define WEFT_GEMM(...) WEFT_GEMM_VARIANT(__VA_ARGS__), */
 /* clang-format off */
-#define WEFT_GEMM_VARIANT(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas, by_phase)                       \
-    { #symbol, #module, WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, ctas, by_phase,                                          \
-      WEFT_GEMM_SHARED_BYTES(tile_m, tile_n, stages) }
+#define WEFT_GEMM_VARIANT(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas, form)                           \
+    { #symbol, #module, WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, ctas, (form) == WEFT_GEMM_BY_PHASE,                      \
+      (form) == WEFT_GEMM_FUSED, WEFT_GEMM_SHARED_BYTES(tile_m, tile_n, stages) }
 /* clang-format on */
 
 #endif

@@ -1,5 +1,7 @@
 #include "cuda/sm90/gemm/phases.h"
 
+#include "problem/problem.h"
+
 /* Distances are in units of 16 bytes, 8 elements: what the copy engine can begin at. A line of the L2 is 8 of them, a
  * sector 2. */
 enum { UNIT = 8, LINE = 8, SECTOR = 2, MOST_PHASES = 8 };
@@ -18,8 +20,8 @@ static int64_t spare_of(const weft_gemm *p) {
 static int64_t count_of(const weft_gemm *p, const weft_gemm_view *view, int64_t tile_m, int64_t tile_n) {
     const int64_t rows = weft_ceil_divide(view->m, tile_m), most = INT64_C(1) << 32;
     int64_t count = LINE / divisor(view->lda / UNIT);
-    if (!WEFT_GEMM_HAS_PHASES(tile_m, tile_n) || view->a_mn || p->batch > 1 || spare_of(p) == 0 || view->m < MOST_PHASES ||
-        rows >= WEFT_FIRST_MOST - MOST_PHASES || view->lda > most || p->ldc > most) {
+    if (weft_gemm_is_fused(p) || !WEFT_GEMM_HAS_PHASES(tile_m, tile_n) || view->a_mn || p->batch > 1 || spare_of(p) == 0 ||
+        view->m < MOST_PHASES || rows >= WEFT_FIRST_MOST - MOST_PHASES || view->lda > most || p->ldc > most) {
         return 1;
     }
     while (count > 1 && count * weft_ceil_divide(weft_ceil_divide(view->m, count), tile_m) != rows) {

@@ -8,6 +8,7 @@
 #include "cuda/ptx/thread.cuh"
 #include "cuda/ptx/tma.cuh"
 #include "cuda/ptx/wgmma.cuh"
+#include "cuda/sm90/gemm/grouped/params.h"
 #include "cuda/sm90/gemm/params.h"
 
 /* Tiles that are known ahead. */
@@ -22,8 +23,8 @@ struct gemm_job {
     int32_t first;           /* the first step, and what to add for the next one */
     int32_t direction;
     int32_t steps;
-    int32_t again;  /* bits: 1, the next wave reads this A again; 2, this B */
-    int32_t unused; /* written 16 bytes at a time */
+    int32_t again; /* bits: 1, the next wave reads this A again; 2, this B */
+    int32_t left;  /* of a group: its rows from the first tile's on, of which `row` is the first and `batch` the group */
 };
 
 /* Barriers: a stage or a job is full when it can be used, empty when it can be filled. */
@@ -35,19 +36,22 @@ struct gemm_desk {
 };
 static_assert(sizeof(gemm_desk) <= 1024, "WEFT_GEMM_SHARED_BYTES leaves 1024 bytes");
 
-template <weft_dtype DTYPE, bool A_MN_, bool B_MN_, int TILE_M, int TILE_N, int STAGES, bool BY_PHASE> struct gemm_shape {
-    static constexpr bool bf16 = DTYPE == WEFT_BF16, a_mn = A_MN_, b_mn = B_MN_;
+template <weft_dtype DTYPE, bool A_MN_, bool B_MN_, int TILE_M, int TILE_N, int STAGES, int FORM> struct gemm_shape {
+    static constexpr bool bf16 = DTYPE == WEFT_BF16, tf32 = DTYPE == WEFT_FP32; /* two halves are an element of TF32 */
+    static constexpr bool a_mn = A_MN_, b_mn = B_MN_;
     static constexpr int tile_m = TILE_M, tile_n = TILE_N, stages = STAGES;
     static constexpr int groups = WEFT_GEMM_GROUPS(TILE_M), warps = 4 * groups; /* that multiply */
     static constexpr int group_m = TILE_M / groups;                             /* rows of a warpgroup */
     static constexpr int blocks = group_m / 64;                                 /* its products of 64 rows */
     /* Registers of a thread that multiplies and of one that loads: in all at most 168 for each of the CTA's threads. */
-    static constexpr bool by_phase = BY_PHASE;
-    static constexpr int multiplier_registers = WEFT_GEMM_LEAN(TILE_M, TILE_N) ? 232 : 216;
-    static constexpr int loader_registers = WEFT_GEMM_LEAN(TILE_M, TILE_N) ? 40 : 72;
-    static constexpr int split = WEFT_GEMM_SPLIT(TILE_M, TILE_N); /* slices of a tile, and parts of a group */
-    static constexpr int atom_bytes = 64 * 64 * 2;                /* of A or B: 64 rows or columns */
-    static constexpr int a_bytes = TILE_M * 128;                  /* of A in a stage; B follows */
+    static constexpr bool by_phase = FORM == WEFT_GEMM_BY_PHASE, fused = FORM == WEFT_GEMM_FUSED;
+    static constexpr bool grouped = FORM == WEFT_GEMM_GROUPED;
+    static constexpr bool lean = WEFT_GEMM_LEAN(TILE_M, TILE_N);
+    static constexpr int multiplier_registers = lean ? 232 : fused ? 224 : 216;
+    static constexpr int loader_registers = lean ? 40 : fused ? 56 : 72;
+    static constexpr bool splits = !grouped && WEFT_GEMM_SPLITS(TILE_M); /* its steps may be shared out */
+    static constexpr int atom_bytes = 64 * 64 * 2;                       /* of A or B: 64 rows or columns */
+    static constexpr int a_bytes = TILE_M * 128;                         /* of A in a stage; B follows */
     static constexpr int stage_bytes = WEFT_GEMM_STAGE_BYTES(TILE_M, TILE_N);
     static constexpr int pieces_at = STAGES * stage_bytes;
     static constexpr int desk_at = pieces_at + WEFT_GEMM_PIECES_BYTES(TILE_M);
@@ -83,11 +87,6 @@ static __device__ __forceinline__ gemm_place gemm_find_place(const weft_gemm_par
     return me;
 }
 
-/* Whether this CTA stores sums: of the parts of a tile, those of the first group do. */
-template <class S> static __device__ __forceinline__ bool gemm_stores(const gemm_place &me) {
-    return S::split == 1 || me.part < S::split;
-}
-
 /* The steps of a tile that are this CTA's: from `begin` on, in the order of the sweep. */
 struct gemm_share {
     int32_t begin, steps;
@@ -96,7 +95,7 @@ struct gemm_share {
 template <class S>
 static __device__ __forceinline__ gemm_share gemm_share_of(const weft_gemm_params &p, const gemm_place &me, int32_t steps) {
     gemm_share share = {0, steps};
-    if constexpr (S::split > 1) {
+    if constexpr (S::splits) {
         if (p.split > 1) {
             const uint32_t all = (uint32_t)steps, parts = (uint32_t)p.split; /* at most 2^25 and 8 */
             share.begin = (int32_t)(all * me.part / parts);
@@ -111,6 +110,11 @@ static __device__ __forceinline__ gemm_share gemm_share_of(const weft_gemm_param
 /* What a variant with phases takes besides. */
 static __device__ __forceinline__ const weft_gemm_phase_params &gemm_by_phase(const weft_gemm_params &p) {
     return reinterpret_cast<const weft_gemm_phase_params &>(p);
+}
+
+/* And one for groups. */
+static __device__ __forceinline__ const weft_hopper_grouped_params &gemm_grouped(const weft_gemm_params &p) {
+    return reinterpret_cast<const weft_hopper_grouped_params &>(p);
 }
 
 static __device__ __forceinline__ int32_t gemm_phase_place(const weft_gemm_params &p, int32_t row) {
@@ -133,15 +137,50 @@ static __device__ __forceinline__ gemm_rows gemm_rows_of(const weft_gemm_params 
     return {row, batch};
 }
 
+/* Those of this CTA's tile; of a group, the rows of C themselves. */
+template <class S>
+static __device__ __forceinline__ gemm_rows gemm_rows_of_job(const weft_gemm_params &p, const gemm_place &me,
+                                                             const gemm_job &job) {
+    if constexpr (S::grouped) {
+        return {job.row + (int32_t)me.in_m * S::tile_m, gemm_grouped(p).groups.masked ? job.batch : 0};
+    }
+    return gemm_rows_of<S>(p, job.row + (int32_t)me.in_m, job.batch);
+}
+
+/* What a variant with an epilogue takes besides. */
+static __device__ __forceinline__ const weft_gemm_fused_params &gemm_fused(const weft_gemm_params &p) {
+    return reinterpret_cast<const weft_gemm_fused_params &>(p);
+}
+
+/* Columns of C in a tile. */
+template <class S> static __device__ __forceinline__ int32_t gemm_columns_of(const weft_gemm_params &p) {
+    if constexpr (S::fused) {
+        return gemm_fused(p).epilogue.gate ? S::tile_n / 2 : S::tile_n;
+    }
+    return S::tile_n;
+}
+
+/* What is to be added to find the column of B that is `at` columns into a tile, where those from the half on are values. */
+template <class S> static __device__ __forceinline__ int32_t gemm_value_after(const weft_gemm_params &p, uint32_t at) {
+    if constexpr (S::fused) {
+        const int32_t gate = gemm_fused(p).epilogue.gate;
+        return gate && at >= S::tile_n / 2 ? gate - S::tile_n / 2 : 0;
+    }
+    return 0;
+}
+
 /* The first row and column of this CTA's tile. */
 template <class S> static __device__ __forceinline__ int32_t gemm_row_of(const weft_gemm_params &p, const gemm_rows &rows) {
+    if constexpr (S::grouped) {
+        return rows.tile;
+    }
     return min(rows.tile * S::tile_m, p.last_row);
 }
 
 template <class S>
 static __device__ __forceinline__ int32_t gemm_col_of(const weft_gemm_params &p, const gemm_place &me,
                                                       const gemm_job &job) {
-    return min((job.col + (int32_t)me.in_n) * S::tile_n, p.last_col);
+    return min((job.col + (int32_t)me.in_n) * gemm_columns_of<S>(p), p.last_col);
 }
 
 /* How many elements before a multiple of 64 the steps of a job begin: the same for the whole cluster, which shares B. */
@@ -166,6 +205,15 @@ static __device__ __forceinline__ const weft_tensor_map *gemm_map_of_c(const wef
         return z >= gemm_by_phase(p).phases.longer ? &gemm_by_phase(p).c_short : &p.c;
     }
     return &p.c;
+}
+
+/* What is added to the result: the old C, or a residual. */
+template <class S>
+static __device__ __forceinline__ const weft_tensor_map *gemm_map_of_added(const weft_gemm_params &p, int32_t z) {
+    if constexpr (S::fused) {
+        return &gemm_fused(p).added;
+    }
+    return gemm_map_of_c<S>(p, z);
 }
 
 /* Steps around a ring: `parity` flips each time it comes to the start. */

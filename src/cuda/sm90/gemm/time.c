@@ -64,8 +64,11 @@ static double step_of(const weft_gemm_model *m, double share) {
     return fmax(larger(products, alone, together) * kind, m->a.tile < 128 ? COST(least_single) : COST(least));
 }
 
+/* Clusters lie within a GPC. An H200 has room for at least 35 of three CTAs and less than 42, for 28 to 31 of four, 21 to
+ * 23 of five, 16 or 17 of six, 15 of seven and 15 of eight. */
 int64_t weft_gemm_filled(int64_t places, int64_t ctas) {
-    return ctas < 4 ? places : places - weft_ceil_divide(places, (int64_t)COST(left_over));
+    static const int64_t filled[] = {132, 132, 132, 114, 120, 110, 96, 105, 120}; /* of its SMs, by CTAs of a cluster */
+    return ctas < (int64_t)(sizeof filled / sizeof *filled) ? places * filled[ctas] / filled[0] : places;
 }
 
 int weft_gemm_has_spare_workers(int64_t positions, int64_t workers, int64_t all) {
@@ -75,6 +78,12 @@ int weft_gemm_has_spare_workers(int64_t positions, int64_t workers, int64_t all)
 /* From one tile to the next of the same CTA. */
 static double next_of(const weft_gemm_model *m) {
     return COST(next) * pow((double)m->a.tile * (double)m->b.tile / (128.0 * 256), COST(next_power));
+}
+
+/* What a tile of few steps takes at least: as long as memory takes for what all SMs store. */
+static double least_of(const weft_gemm_model *m) {
+    const double unit = (double)m->a.tile * (double)m->b.tile / (128.0 * 256);
+    return COST(least_tile) / (double)m->per_sm + COST(least_stored) * unit;
 }
 
 void weft_gemm_parts(const weft_gemm_model *m, double *launch, double *tile, double *step) {
@@ -90,10 +99,10 @@ static double empty_share(const weft_gemm_model *m, double ctas) {
     return ctas / (rows * cols) - 1;
 }
 
-/* Slices that a CTA adds to its own: those of the other parts of its group, then those of the other groups. */
-static double slices_of(const weft_gemm_model *m) {
-    const int64_t group = weft_smaller(m->split, WEFT_GEMM_SPLIT(m->a.tile, m->b.tile));
-    return (double)(group - 1 + m->split / group - 1);
+/* To add up the parts of a tile: they wait for each other, and all send what others own. */
+static double join_of(const weft_gemm_model *m) {
+    const double parts = (double)m->split, sent = (double)m->a.tile * (double)m->b.tile / (128.0 * 256) * (1 - 1 / parts);
+    return m->split > 1 ? COST(join) + COST(join_part) * parts + COST(join_tile) * sent : 0;
 }
 
 double weft_gemm_time(const weft_gemm_model *m) {
@@ -110,11 +119,13 @@ double weft_gemm_time(const weft_gemm_model *m) {
     const double sms = (double)m->workers,
                  begin = 2 * positions * ctas <= sms * (double)m->per_sm ? COST(launch) - COST(early) : COST(launch);
 
-    double time = begin + steps * (full * step_of(m, fmin(1, at_once * ctas / sms)) +
-                                   (rest > 0 ? step_of(m, fmin(1, rest * ctas / sms)) : 0));
-    time += (waves - 1) * next_of(m);
+    const double in_full = steps * step_of(m, fmin(1, at_once * ctas / sms));
+    const double in_last = rest > 0 ? steps * step_of(m, fmin(1, rest * ctas / sms)) : 0;
+
+    double time = begin + full * in_full + in_last;
+    time += (waves - 1) * fmax(next_of(m), least_of(m) - in_full);
     time += ctas > 1 ? COST(cluster_up) : 0;
-    time += COST(join) * slices_of(m) * waves;
+    time += join_of(m) * waves;
     time *= 1 + COST(empty) * empty_share(m, rows * along_m * cols * along_n) / waves;
     time = larger(time, begin + m->bytes / (m->a.tile < 128 ? COST(dram_single) : COST(dram)), 0);
     time *= 1 + COST(multicast) * ((along_n > 1 && misalignment(&m->a) > 0) + (along_m > 1 && misalignment(&m->b) > 0));

@@ -36,7 +36,7 @@ static const char *refused(const weft_attention *p, const weft_cuda_knobs *knobs
         repeats(&p->v_strides, p->batch, p->kv_seq, p->kv_heads)) {
         return "gradients of inputs that a stride of 0 repeats";
     }
-    return weft_attention_lacks(p, WEFT_HAS_UNCACHED & ~WEFT_HAS_LARGE_DIM);
+    return weft_attention_lacks(p, (WEFT_HAS_UNCACHED & ~WEFT_HAS_LARGE_DIM) | WEFT_HAS_FP32_OUT);
 }
 
 /* Whether a tile and its steps do not cross the blocks of a block mask, if there is one, whichever of them are queries. */
@@ -176,9 +176,9 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->log2_sums = data->workspace;
     to->deltas = to->log2_sums + weft_attention_sizes(p).lse;
     to->grad_o_unit = weft_study_unit(data->grad_o, &p->o_strides);
-    to->grad_q_unit = weft_study_unit(data->grad_q, &p->q_strides);
-    to->grad_k_unit = weft_study_unit(data->grad_k, &p->k_strides);
-    to->grad_v_unit = weft_study_unit(data->grad_v, &p->v_strides);
+    to->grad_q_unit = weft_study_out_unit(p, data->grad_q, &p->q_strides);
+    to->grad_k_unit = weft_study_out_unit(p, data->grad_k, &p->k_strides);
+    to->grad_v_unit = weft_study_out_unit(p, data->grad_v, &p->v_strides);
     to->scale = (float)p->scale;
     return WEFT_OK;
 }

@@ -113,11 +113,19 @@ static __device__ __forceinline__ void study_query_numbers(const weft_study_back
         const int row = first + 8 * half;
         float sum = 0, lse = -INFINITY;
         if (row < min(job.rows, used)) {
-            const char *o = job.o + row * 2 * f.o_strides.seq;
+            const char *o = job.o + row * f.general.out_bytes * f.o_strides.seq;
 #pragma unroll 1
             for (int chunk = lane % 4; 8 * chunk < elements; chunk += 4) {
                 const uint4 four = *(const uint4 *)(grad_o + study_offset<S>(row, chunk));
                 const uint32_t gradients[] = {four.x, four.y, four.z, four.w};
+                if (f.general.out_bytes == 4) {
+#pragma unroll
+                    for (int i = 0; i < 8; i++) {
+                        const float value = 8 * chunk + i < elements ? ((const float *)o)[8 * chunk + i] : 0;
+                        sum = fmaf(half_to_float<S::bf16>(gradients[i / 2] >> i % 2 * 16 & 0xffff), value, sum);
+                    }
+                    continue;
+                }
                 uint32_t outputs[4] = {0, 0, 0, 0};
                 if (f.general.o_unit == 16 && 8 * chunk + 8 <= elements) {
                     const uint4 values = *(const uint4 *)(o + 16 * chunk);

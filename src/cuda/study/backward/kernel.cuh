@@ -34,16 +34,18 @@ static __device__ __forceinline__ void study_fetch_backward(const weft_study_bac
         return;
     }
     const weft_tile &t = visit.tile;
-    job->o = (char *)f.o + 2 * (t.batch * f.o_strides.batch + row * f.o_strides.seq + t.head * f.o_strides.head);
+    job->o = (char *)f.o +
+             f.general.out_bytes * (t.batch * f.o_strides.batch + row * f.o_strides.seq + t.head * f.o_strides.head);
     job->lse = f.lse + (t.batch * f.heads + t.head) * f.seq + row;
     study_describe<S>(f, visit, job);
 }
 
-/* Sums of a tile's rows to their tensor, through the warp's own rows of shared memory, which nobody reads any more. */
+/* Sums of a tile's rows to their tensor: in fp32 as they are, or else through the warp's own rows of shared memory, which
+ * nobody reads any more. */
 template <class S, int COLUMNS>
 static __device__ __forceinline__ void study_store_sums(const float (&sums)[1][COLUMNS / 8][4], float factor,
-                                                        const study_backward_job &job, char *to, int64_t stride,
-                                                        int elements, int unit, unsigned char *stage) {
+                                                        const study_backward_job &job, bool floats, char *to,
+                                                        int64_t stride, int elements, int unit, unsigned char *stage) {
     constexpr int chunks = COLUMNS / 8;
     const uint32_t thread = thread_index();
     const int lane = (int)(thread % 32), part = (int)(thread / 32 % S::split), first = (int)study_warp_row<S>(thread);
@@ -51,13 +53,19 @@ static __device__ __forceinline__ void study_store_sums(const float (&sums)[1][C
     for (int n = 0; n < chunks; n++) {
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            *(uint32_t *)(stage + study_offset<S>(first + half * 8 + lane / 4, part * chunks + n) + lane % 4 * 4) =
-                pack_halves<S::bf16>(sums[0][n][2 * half] * factor, sums[0][n][2 * half + 1] * factor);
+            const int row = first + half * 8 + lane / 4;
+            const float one = sums[0][n][2 * half] * factor, other = sums[0][n][2 * half + 1] * factor;
+            if (!floats) {
+                *(uint32_t *)(stage + study_offset<S>(row, part * chunks + n) + lane % 4 * 4) =
+                    pack_halves<S::bf16>(one, other);
+            } else if (row < job.rows) {
+                study_store_floats(to + row * stride, 8 * (part * chunks + n) + lane % 4 * 2, one, other, elements, unit);
+            }
         }
     }
     __syncwarp();
 #pragma unroll 2
-    for (int i = lane; i < 16 * chunks; i += 32) {
+    for (int i = lane; i < 16 * chunks && !floats; i += 32) {
         const int row = first + i / chunks, chunk = part * chunks + i % chunks;
         if (row < job.rows && 8 * chunk < elements) {
             study_store_chunk(to + row * stride + 16 * chunk, stage + study_offset<S>(row, chunk), elements - 8 * chunk,
@@ -141,16 +149,20 @@ static __device__ __forceinline__ void study_backward_tile(const weft_study_back
         __syncthreads(); /* the next piece is there, and nobody reads this one any more */
     }
     const int64_t batch = job.visit.tile.batch, head = job.visit.tile.head, row = job.first_row;
+    const int64_t bytes = f.general.out_bytes;
+    const bool floats = bytes == 4;
     if constexpr (S::keys) {
-        char *grad_k = (char *)p.grad_k + 2 * (batch * f.k_strides.batch + row * f.k_strides.seq + head * f.k_strides.head);
-        char *grad_v = (char *)p.grad_v + 2 * (batch * f.v_strides.batch + row * f.v_strides.seq + head * f.v_strides.head);
-        study_store_sums<S, S::out>(sums, p.scale, job, grad_k, 2 * f.k_strides.seq, f.general.head_dim, p.grad_k_unit,
+        const weft_strides &k = f.k_strides, &v = f.v_strides;
+        char *grad_k = (char *)p.grad_k + bytes * (batch * k.batch + row * k.seq + head * k.head);
+        char *grad_v = (char *)p.grad_v + bytes * (batch * v.batch + row * v.seq + head * v.head);
+        study_store_sums<S, S::out>(sums, p.scale, job, floats, grad_k, bytes * k.seq, f.general.head_dim, p.grad_k_unit,
                                     shared);
-        study_store_sums<S, S::out_v>(sums_v, f.general.kept, job, grad_v, 2 * f.v_strides.seq, f.general.head_dim_v,
+        study_store_sums<S, S::out_v>(sums_v, f.general.kept, job, floats, grad_v, bytes * v.seq, f.general.head_dim_v,
                                       p.grad_v_unit, shared + S::q_bytes);
     } else {
-        char *grad_q = (char *)p.grad_q + 2 * (batch * f.q_strides.batch + row * f.q_strides.seq + head * f.q_strides.head);
-        study_store_sums<S, S::out>(sums, p.scale, job, grad_q, 2 * f.q_strides.seq, f.general.head_dim, p.grad_q_unit,
+        const weft_strides &q = f.q_strides;
+        char *grad_q = (char *)p.grad_q + bytes * (batch * q.batch + row * q.seq + head * q.head);
+        study_store_sums<S, S::out>(sums, p.scale, job, floats, grad_q, bytes * q.seq, f.general.head_dim, p.grad_q_unit,
                                     shared);
     }
 }

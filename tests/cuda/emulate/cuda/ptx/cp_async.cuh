@@ -15,6 +15,10 @@ static inline void cp_async_16(uint32_t to, const void *from, bool present) {
     emulated_copies_of[emulated_thread()].open.push_back({to, from, present ? 16 : 0, 16});
 }
 
+static inline void cp_async_16_kept(uint32_t to, const void *from, uint64_t) {
+    cp_async_16(to, from, true);
+}
+
 static inline void cp_async_16_first(uint32_t to, const void *from, int bytes) {
     emulated_copies_of[emulated_thread()].open.push_back({to, from, bytes, 16});
 }

@@ -1,4 +1,4 @@
-/* mma.sync m16n8k16 on a CPU. */
+/* mma.sync on a CPU. */
 #ifndef WEFT_CUDA_PTX_MMA_CUH
 #define WEFT_CUDA_PTX_MMA_CUH
 
@@ -10,18 +10,22 @@ struct emulated_mma {
     uint32_t b[2];
 };
 
-template <bool BF16> static inline void emulated_multiply(void *const *all) {
+/* Of TF32 a lane's two elements are one, with a zero behind it. */
+template <bool BF16, bool TF32> static inline void emulated_pair(uint32_t word, float &low, float &high) {
+    low = TF32 ? emulated_tf32(word) : emulated_half(BF16, (uint16_t)word);
+    high = TF32 ? 0 : emulated_half(BF16, (uint16_t)(word >> 16));
+}
+
+template <bool BF16, bool TF32> static inline void emulated_multiply(void *const *all) {
     float a[16][16], b[16][8];
     for (int lane = 0; lane < 32; lane++) {
         const emulated_mma *m = (const emulated_mma *)all[lane];
         const int g = lane / 4, t = lane % 4 * 2;
-        for (int e = 0; e < 2; e++) {
-            a[g][t + e] = emulated_half(BF16, (uint16_t)(m->a[0] >> 16 * e));
-            a[g + 8][t + e] = emulated_half(BF16, (uint16_t)(m->a[1] >> 16 * e));
-            a[g][t + 8 + e] = emulated_half(BF16, (uint16_t)(m->a[2] >> 16 * e));
-            a[g + 8][t + 8 + e] = emulated_half(BF16, (uint16_t)(m->a[3] >> 16 * e));
-            b[t + e][g] = emulated_half(BF16, (uint16_t)(m->b[0] >> 16 * e));
-            b[t + 8 + e][g] = emulated_half(BF16, (uint16_t)(m->b[1] >> 16 * e));
+        for (int i = 0; i < 4; i++) {
+            emulated_pair<BF16, TF32>(m->a[i], a[g + i % 2 * 8][t + i / 2 * 8], a[g + i % 2 * 8][t + i / 2 * 8 + 1]);
+        }
+        for (int i = 0; i < 2; i++) {
+            emulated_pair<BF16, TF32>(m->b[i], b[t + 8 * i][g], b[t + 8 * i + 1][g]);
         }
     }
     for (int lane = 0; lane < 32; lane++) {
@@ -38,7 +42,12 @@ template <bool BF16> static inline void emulated_multiply(void *const *all) {
 
 template <bool BF16> static inline void mma_m16n8k16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
     emulated_mma mine = {c, a, {b0, b1}};
-    emulated_meet(&mine, emulated_multiply<BF16>);
+    emulated_meet(&mine, emulated_multiply<BF16, false>);
+}
+
+static inline void mma_m16n8k8_tf32(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+    emulated_mma mine = {c, a, {b0, b1}};
+    emulated_meet(&mine, emulated_multiply<false, true>);
 }
 
 #endif

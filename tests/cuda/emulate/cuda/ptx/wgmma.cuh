@@ -11,6 +11,7 @@ struct emulated_product {
     uint64_t a, b;               /* descriptions of operands */
     int n;
     bool bf16, a_mn, b_mn, add;
+    bool tf32; /* two of its 16 bits are one element; else of bf16 or fp16 */
 };
 void emulated_start(const emulated_product &product);
 
@@ -41,6 +42,10 @@ template <int N> struct wgmma {
 
     template <bool BF16, bool A_MN, bool B_MN> static void shared_first(float (&d)[N / 2], uint64_t a, uint64_t b) {
         emulated_start({d, nullptr, a, b, N, BF16, A_MN, B_MN, false});
+    }
+
+    static void shared_tf32(float (&d)[N / 2], uint64_t a, uint64_t b, bool add) {
+        emulated_start({d, nullptr, a, b, N, false, false, false, add, true});
     }
 
     template <bool BF16, bool B_MN> static void registers(float (&d)[N / 2], const uint32_t *a, uint64_t b, bool add) {

@@ -1,9 +1,13 @@
-/* The chip's own rate: a loop of nothing but wgmma m64n256k16 on random normal bf16 operands in shared memory, by two
- * warpgroups an SM, for peers.py to time among the libraries. Zeros would draw less power and run faster.
+/* The chip's own rates, for peers.py to time among the libraries: loops of nothing but products of random normal bf16
+ * numbers. Zeros would draw less power and run faster.
+ *   wgmma_loop   wgmma m64n256k16, operands in shared memory, by two warpgroups
+ *   mma_loop     mma.sync m16n8k16, all in registers, by eight warps
  *
- * Launch: a CTA of 256 threads for each SM. One round is 2 x 4 products, 2 x 4 x 2 x 64 x 256 x 16 FLOP. */
+ * Launch: a CTA of 256 threads for each SM. One round is 2 x 4 products, 2 x 4 x 2 x 64 x 256 x 16 FLOP; or 8 x 64
+ * products, 8 x 64 x 2 x 16 x 8 x 16 FLOP. */
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/mbarrier.cuh"
+#include "cuda/ptx/mma.cuh"
 #include "cuda/ptx/tma.cuh"
 #include "cuda/ptx/wgmma.cuh"
 
@@ -51,6 +55,32 @@ extern "C" __global__ void __launch_bounds__(256, 1) wgmma_loop(uint32_t rounds,
         sum += sums[i];
     }
     if (sum == 1.5f) { /* next to never; the compiler does not know */
+        *sink = sum;
+    }
+}
+
+/* A warp has 32 sums, of four A and eight B, as a kernel of 64 x 64 for each warp has them. */
+extern "C" __global__ void __launch_bounds__(256, 1) mma_loop(uint32_t rounds, float *sink) {
+    const uint32_t first = (blockIdx.x * 256 + threadIdx.x) * 64;
+    uint32_t a[2][4][4], b[2][8][2]; /* of two steps of k */
+    float sums[4][8][4] = {};
+#pragma unroll
+    for (int i = 0; i < 32; i++) {
+        a[i / 16][i / 4 % 4][i % 4] = normals(first + i);
+        b[i / 16][i / 2 % 8][i % 2] = normals(first + 32 + i);
+    }
+    for (uint32_t round = 0; round < rounds; round++) {
+#pragma unroll
+        for (int i = 0; i < 64; i++) {
+            mma_m16n8k16<true>(sums[i / 8 % 4][i % 8], a[i / 32][i / 8 % 4], b[i / 32][i % 8][0], b[i / 32][i % 8][1]);
+        }
+    }
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < 128; i++) {
+        sum += sums[i / 32][i / 4 % 8][i % 4];
+    }
+    if (sum == 1.5f) {
         *sink = sum;
     }
 }

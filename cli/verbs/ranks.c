@@ -1,0 +1,308 @@
+#include "verbs/ranks.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <weft/report.h>
+
+#include "base/json.h"
+#include "cli.h"
+#include "progress.h"
+#include "verbs/simulated.h"
+
+int ranks_asked(const settings *s) {
+    return s->ranks > 0 || s->head_ranks > 0 || s->mesh_columns > 0 || s->most_keys > 0 || s->cut > 0 || s->exchange > 0 ||
+           s->rank_order > 0 || s->rank_sweep > 0;
+}
+
+/* What goes with one GPU only; null when all is well. */
+static const char *refusal(const settings *s) {
+    return s->ranks == 0                   ? "--cut, --exchange and other options of ranks need --ranks"
+           : s->curve || s->per_domain     ? "--curve and --per-domain are of one GPU, not of --ranks"
+           : s->trace_out                  ? "--trace-out is of one GPU, not of --ranks"
+           : s->order_file || s->schedule  ? "--order-file and --schedule are of one grid, and ranks have several"
+           : s->counters || s->energy      ? "--counters and --energy are of one GPU, not of --ranks"
+           : s->device == WEFT_DEVICE_CUDA ? "--ranks runs on threads of the CPU: leave out --device cuda"
+                                           : NULL;
+}
+
+int ranks_read(const settings *s, weft_ranks *ranks) {
+    const weft_ranks init = WEFT_RANKS_INIT;
+    *ranks = init;
+    if (refusal(s)) {
+        return complain(EXIT_USAGE, "%s", refusal(s));
+    }
+    ranks->ranks = s->ranks;
+    ranks->cut = s->cut;
+    ranks->exchange = s->exchange;
+    ranks->order = s->rank_order;
+    ranks->sweep = s->rank_sweep;
+    ranks->head_ranks = s->head_ranks;
+    ranks->columns = s->mesh_columns;
+    ranks->most_keys = s->most_keys;
+    return EXIT_OK;
+}
+
+/* A problem over ranks as the options have it, and how it is simulated. */
+typedef struct asked {
+    question q;
+    weft_ranks ranks;
+    weft_simulate_options simulate;
+    weft_dist_simulate_options options;
+} asked;
+
+static int read_asked(const settings *s, asked *a, progress_part *part) {
+    const weft_dist_simulate_options init = WEFT_DIST_SIMULATE_INIT;
+    weft_message message = {""};
+    const int code = ranks_read(s, &a->ranks);
+    const weft_status status = code ? WEFT_OK : question_of(s, &a->q, &message);
+    if (code || status) {
+        return code ? code : complain_status(status, &message);
+    }
+    if (!s->machine) {
+        const weft_status host = weft_machine_host(&a->q.machine, &message);
+        if (host) {
+            return complain_status(host, &message);
+        }
+    }
+    a->simulate = simulate_options(s, NULL);
+    a->options = init;
+    a->options.machine = &a->q.machine;
+    a->options.schedule = &a->q.schedule;
+    a->options.device = s->ours ? &a->q.device : NULL;
+    a->options.simulate = &a->simulate;
+    a->options.progress = part && progress_seen() ? progress_told : NULL;
+    a->options.progress_user = part;
+    return EXIT_OK;
+}
+
+static weft_status simulate_asked(asked *a, weft_dist **dist, weft_dist_simulation *sim, weft_message *message) {
+    weft_dist_options options = WEFT_DIST_OPTIONS_INIT;
+    options.ranks = &a->ranks;
+    const weft_status status = weft_dist_create(dist, &a->q.problem, &options, message);
+    return status ? status : weft_dist_simulate(*dist, &a->options, sim, message);
+}
+
+/* ---- printing ---- */
+
+/* Text of a function that prints as snprintf() does, as JSON. */
+static json_t *dist_json(const weft_dist *dist, const weft_dist_simulation *sim) {
+    const size_t length = weft_dist_simulation_json(dist, sim, NULL, 0);
+    char *text = length ? malloc(length + 1) : NULL;
+    json_t *object =
+        text && weft_dist_simulation_json(dist, sim, text, length + 1) == length ? json_loads(text, 0, NULL) : NULL;
+    free(text);
+    return object;
+}
+
+static json_t *simulation_json(const asked *a, const weft_dist *dist, const weft_dist_simulation *sim) {
+    json_t *object = dist_json(dist, sim);
+    weft_json_set(&object, "machine", json_string(a->q.machine.name));
+    return object;
+}
+
+static void print_machine(const weft_machine *m) {
+    static const char *const words[] = {"a switch", "a link between every two", "a ring", "a mesh"};
+    printf("machine    %s (%s), nodes of %" PRId64, m->name, m->title, m->link_gpus);
+    if (m->link_gpus > 1) {
+        printf(" with %s, %.4g GB/s", words[m->link_topology], m->link_bandwidth / 1e9);
+    }
+    if (m->network_bandwidth > 0) {
+        printf(", network %.4g GB/s a GPU", m->network_bandwidth / 1e9);
+    }
+    putchar('\n');
+}
+
+static void print_simulated(const weft_dist_simulation *s) {
+    printf("predicted  %.6f s, %s a GPU, %.1f %% of ideal (%.6f s)\n", s->seconds, weft_rate_text(s->tflops).text,
+           100 * s->efficiency, s->ideal_seconds);
+    printf("computing  %.6f s a rank, %.6f s at most; imbalance of pairs %.3f\n", s->computing, s->computing_most,
+           s->imbalance);
+    printf("waiting    %.6f s a rank, %.6f s at most\n", s->waiting, s->waiting_most);
+    printf("sent       %.3f MB a rank, %.3f MB at most, %.1f %% between nodes\n", s->sent / 1e6, (double)s->sent_most / 1e6,
+           100 * s->network);
+    printf("memory     %.3f GB a rank\n", (double)s->memory / 1e9);
+    printf("simulated in %.3f s, %" PRIu64 " distinct kernels; scaling is predicted, not measured\n", s->elapsed_seconds,
+           s->kernels);
+}
+
+int ranks_simulate(const settings *s) {
+    weft_dist_simulation sim = WEFT_DIST_SIMULATION_INIT;
+    weft_message message = {""};
+    progress_part part = {1, 0};
+    weft_dist *dist = NULL;
+    asked a;
+    int code = read_asked(s, &a, &part);
+    if (code) {
+        return code;
+    }
+    progress_begin("simulating ranks", 1);
+    const weft_status status = simulate_asked(&a, &dist, &sim, &message);
+    progress_end();
+    if (status) {
+        code = complain_status(status, &message);
+    } else if (s->json) {
+        code = print_json(simulation_json(&a, dist, &sim));
+    } else {
+        char text[1024];
+        weft_dist_text(dist, text, sizeof text);
+        fputs(text, stdout);
+        print_machine(&a.q.machine);
+        print_simulated(&sim);
+    }
+    weft_dist_destroy(dist);
+    return code;
+}
+
+/* ---- plan ---- */
+
+enum { SHOWN = 8, SENTENCE = 1024 };
+
+static json_t *row_json(const asked *a, const weft_dist_ranked *row) {
+    weft_dist_options options = WEFT_DIST_OPTIONS_INIT;
+    weft_dist *dist;
+    char text[SENTENCE];
+    options.ranks = &row->ranks;
+    json_t *object = NULL;
+    if (weft_dist_create(&dist, &a->q.problem, &options, NULL) == WEFT_OK) {
+        object = dist_json(dist, &row->simulation);
+        json_object_del(object, "problem");
+        weft_ranks_text(&row->ranks, text, sizeof text);
+        weft_json_set(&object, "name", json_string(text));
+        weft_ranks_c(&row->ranks, text, sizeof text);
+        weft_json_set(&object, "c", json_string(text));
+        weft_dist_destroy(dist);
+    }
+    return object;
+}
+
+static json_t *search_json(const asked *a, const weft_dist_search *search) {
+    weft_dist_ranked row = WEFT_DIST_RANKED_INIT;
+    char text[SENTENCE];
+    json_t *rows = json_array(), *why = json_array();
+    for (size_t i = 0; weft_dist_search_why(search, i, text, sizeof text) > 0; i++) {
+        weft_json_append(&why, json_string(text));
+    }
+    for (size_t i = 0; weft_dist_search_row(search, i, &row, NULL) == WEFT_OK; i++) {
+        weft_json_append(&rows, row_json(a, &row));
+    }
+    weft_dist_search_row(search, 0, &row, NULL);
+    return json_pack("{s:s, s:o, s:o, s:o}", "machine", a->q.machine.name, "recommended", row_json(a, &row), "why", why,
+                     "ways", rows);
+}
+
+static void print_search(const weft_dist_search *search) {
+    weft_dist_ranked row = WEFT_DIST_RANKED_INIT;
+    char text[SENTENCE];
+    weft_dist_search_row(search, 0, &row, NULL);
+    weft_ranks_text(&row.ranks, text, sizeof text);
+    printf("recommended: %s\n", text);
+    for (size_t i = 0; weft_dist_search_why(search, i, text, sizeof text) > 0; i++) {
+        printf("  %s\n", text);
+    }
+    weft_ranks_c(&row.ranks, text, sizeof text);
+    printf("in C: %s\n\n", text);
+    for (size_t i = 0; sweep_ranks_head(i); i++) {
+        printf(i ? "%14s" : "%-58s", sweep_ranks_head(i));
+    }
+    putchar('\n');
+    for (size_t k = 0; k < SHOWN && weft_dist_search_row(search, k, &row, NULL) == WEFT_OK; k++) {
+        for (size_t i = 0; sweep_ranks_head(i); i++) {
+            sweep_ranks_cell(&row, i, text, sizeof text);
+            printf(i ? "%14s" : "%-58s", text);
+        }
+        putchar('\n');
+    }
+}
+
+static int search_asked(const settings *s, asked *a, weft_dist_search **search) {
+    weft_message message = {""};
+    progress_part part = {1, 0};
+    *search = NULL;
+    const int code = read_asked(s, a, &part);
+    if (code) {
+        return code;
+    }
+    progress_begin("simulating ways to share it", 1);
+    const weft_status status = weft_dist_search_run(search, &a->q.problem, &a->ranks, &a->options, &message);
+    progress_end();
+    return status ? complain_status(status, &message) : EXIT_OK;
+}
+
+int ranks_plan(const settings *s) {
+    weft_dist_search *search;
+    asked a;
+    int code = search_asked(s, &a, &search);
+    if (code == EXIT_OK && s->json) {
+        code = print_json(search_json(&a, search));
+    } else if (code == EXIT_OK) {
+        print_search(search);
+    }
+    weft_dist_search_destroy(search);
+    return code;
+}
+
+/* ---- many points ---- */
+
+int ranks_weigh(const settings *s, double *weight) {
+    weft_dist_options options = WEFT_DIST_OPTIONS_INIT;
+    weft_message message = {""};
+    weft_dist *dist = NULL;
+    asked a;
+    const int code = read_asked(s, &a, NULL);
+    if (code) {
+        return code;
+    }
+    options.ranks = &a.ranks;
+    const weft_status status = weft_dist_create(&dist, &a.q.problem, &options, &message);
+    weft_dist_destroy(dist);
+    *weight = (double)s->ranks * (double)s->ranks;
+    return status ? complain_status(status, &message) : EXIT_OK;
+}
+
+static int simulate_point(const settings *s, size_t i, sweep *out) {
+    weft_dist_ranked row = WEFT_DIST_RANKED_INIT;
+    weft_message message = {""};
+    weft_dist *dist = NULL;
+    asked a;
+    int code = read_asked(s, &a, NULL);
+    if (code) {
+        return code;
+    }
+    const weft_status status = simulate_asked(&a, &dist, &row.simulation, &message);
+    row.ranks = weft_dist_ranks(dist);
+    code = status ? complain_status(status, &message) : sweep_put_ranks(out, i, &row);
+    if (code == EXIT_OK && out->objects) {
+        sweep_put_json(out, i, simulation_json(&a, dist, &row.simulation));
+    }
+    weft_dist_destroy(dist);
+    return code;
+}
+
+int ranks_simulate_points(const settings *points, size_t count, sweep *out) {
+    int code = EXIT_OK;
+    for (size_t i = 0; i < count && code == EXIT_OK; i++) {
+        code = simulate_point(&points[i], i, out);
+    }
+    return code;
+}
+
+int ranks_plan_points(const settings *points, size_t count, sweep *out) {
+    int code = EXIT_OK;
+    for (size_t i = 0; i < count && code == EXIT_OK; i++) {
+        weft_dist_ranked row = WEFT_DIST_RANKED_INIT;
+        weft_dist_search *search;
+        asked a;
+        code = search_asked(&points[i], &a, &search);
+        if (code == EXIT_OK) {
+            weft_dist_search_row(search, 0, &row, NULL);
+            code = sweep_put_ranks(out, i, &row);
+        }
+        if (code == EXIT_OK && out->objects) {
+            sweep_put_json(out, i, search_json(&a, search));
+        }
+        weft_dist_search_destroy(search);
+    }
+    return code;
+}

@@ -1,0 +1,22 @@
+/* Ranks that are threads: each runs its part. */
+#ifndef WEFT_TESTS_DIST_ON_THREADS_H
+#define WEFT_TESTS_DIST_ON_THREADS_H
+
+#include <pthread.h>
+
+#include "parts.h"
+
+/* A rank as a thread, which changes its transport at will before it runs. */
+typedef struct thread_rank {
+    pthread_t thread;
+    weft_transport transport;
+    part *part;
+} thread_rank;
+
+static inline void *thread_rank_run(void *at) {
+    thread_rank *r = at;
+    r->part->status = run_part(r->part, &r->transport);
+    return NULL;
+}
+
+#endif
