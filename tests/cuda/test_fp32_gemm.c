@@ -210,7 +210,7 @@ static void captured(void **state) {
     const weft_gemm p = product(WEFT_PRECISION_FP32, WEFT_ROW_MAJOR, WEFT_COL_MAJOR);
     const weft_cuda_driver *d;
     const weft_gemm_extents sizes = gemm_sizes(&p);
-    uint64_t a, b, c;
+    uint64_t a = 0, b = 0, c = 0;
     weft_message message = {""};
     script("capture=1");
     assert_int_equal(weft_cuda_driver_get(&d, NULL), WEFT_OK);

@@ -20,6 +20,12 @@ static inline vec vec_all(float x) {
     return svdup_n_f32(x);
 }
 
+/* x * y + sum, rounded once: compilers fuse operators where they like, and the same bits are to come from different code.
+ */
+static inline vec vec_fma(vec x, vec y, vec sum) {
+    return svmla_f32_x(svptrue_b32(), sum, x, y);
+}
+
 /* NaN when b is NaN. */
 static inline vec vec_max(vec a, vec b) {
     return svmax_f32_x(svptrue_b32(), a, b);

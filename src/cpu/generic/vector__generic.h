@@ -49,6 +49,19 @@ static inline vec vec_all(float x) {
     return x - (vec){0};
 }
 
+/* x * y + sum, rounded once where the processor always can, and twice where it never does: compilers fuse operators where
+ * they like, and the same bits are to come from different code. */
+static inline vec vec_fma(vec x, vec y, vec sum) {
+#ifdef __ARM_FEATURE_FMA
+    for (int i = 0; i < WIDTH; i++) {
+        sum[i] = __builtin_fmaf(x[i], y[i], sum[i]);
+    }
+    return sum;
+#else
+    return x * y + sum;
+#endif
+}
+
 /* a where the mask is set, b elsewhere */
 static inline vec vec_select(ints mask, vec a, vec b) {
     return (vec)(((ints)a & mask) | ((ints)b & ~mask));

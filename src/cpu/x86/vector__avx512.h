@@ -42,6 +42,12 @@ static inline vec vec_all(float x) {
     return _mm512_set1_ps(x);
 }
 
+/* x * y + sum, rounded once: compilers fuse operators where they like, and the same bits are to come from different code.
+ */
+static inline vec vec_fma(vec x, vec y, vec sum) {
+    return _mm512_fmadd_ps(x, y, sum);
+}
+
 /* NaN when b is NaN. */
 static inline vec vec_max(vec a, vec b) {
     return _mm512_max_ps(a, b);

@@ -120,10 +120,15 @@ int weft_gemm_is_operands_pass(const weft_cuda_pass *pass) {
 weft_gemm_data weft_gemm_data_in_halves(const weft_gemm *p, const weft_gemm_data *data) {
     weft_gemm_data own = *data;
     char *next = data->workspace;
-    own.a = is_a_direct(p) ? data->a : next;
-    next += bytes_of(p, is_a_direct(p), p->m);
-    own.b = is_b_direct(p) ? data->b : next;
-    own.workspace = next + bytes_of(p, is_b_direct(p), p->n);
+    if (!is_a_direct(p)) {
+        own.a = next;
+        next += bytes_of(p, 0, p->m);
+    }
+    if (!is_b_direct(p)) {
+        own.b = next;
+        next += bytes_of(p, 0, p->n);
+    }
+    own.workspace = next;
     return own;
 }
 
