@@ -47,6 +47,12 @@ static inline vec vec_all(float x) {
     return vdupq_n_f32(x);
 }
 
+/* x * y + sum, rounded once: compilers fuse operators where they like, and the same bits are to come from different
+ * code. */
+static inline vec vec_fma(vec x, vec y, vec sum) {
+    return vfmaq_f32(sum, x, y);
+}
+
 /* NaN when b is NaN. */
 static inline vec vec_max(vec a, vec b) {
     return vmaxq_f32(a, b);

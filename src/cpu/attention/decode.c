@@ -143,17 +143,27 @@ static weft_cpu_run take_rows(const decode_job *w, const part *part, const tenso
     return (weft_cpu_run){stage, (int64_t)row, most};
 }
 
-/* What head i of a part prefetches of some keys: where heads lie side by side, its share of the keys, of all heads; else
- * its own rows. */
-static weft_cpu_ahead ahead_of(const decode_job *w, const part *part, const tensor *t, int64_t i, int64_t begin,
-                               int64_t keys) {
-    const int64_t row = w->p.head_dim * (int64_t)weft_dtype_bytes(w->p.dtype), heads = part->heads;
-    const int shares = heads > 1;
-    const int64_t from = begin + (shares ? keys * i / heads : 0), to = begin + (shares ? keys * (i + 1) / heads : keys);
-    weft_cpu_ahead ahead = {NULL, 0, 0, row * heads, 0};
-    if (from < to) {
-        const weft_cpu_run run =
-            weft_cpu_kv_run(&w->job.kv, w->p.dtype, t->data, t->strides, part->batch, part->head, from, to);
+/* Some keys, or values, of every head of a part. */
+typedef struct stripe {
+    const tensor *t;
+    int64_t begin, rows;
+} stripe;
+
+/* The rows of a block from `at` on, of those that end at `end`. */
+static stripe stripe_of(const decode_job *w, const tensor *t, int64_t at, int64_t end) {
+    const int64_t block = w->kernel->decode->block > 0 ? w->kernel->decode->block : STRETCH;
+    return (stripe){t, at, weft_cpu_min(block, end - at)};
+}
+
+/* What is prefetched while head i goes through a stripe: the next head's rows of it, or the first head's of the next one.
+ */
+static weft_cpu_ahead ahead_of(const decode_job *w, const part *part, int64_t i, const stripe *now, const stripe *next) {
+    const int is_last = i + 1 == part->heads;
+    const stripe *s = is_last ? next : now;
+    weft_cpu_ahead ahead = {NULL, 0, 0, w->p.head_dim * (int64_t)weft_dtype_bytes(w->p.dtype), 0};
+    if (w->kernel->decode->block > 0 && s->rows > 0) {
+        const weft_cpu_run run = weft_cpu_kv_run(&w->job.kv, w->p.dtype, s->t->data, s->t->strides, part->batch,
+                                                 part->head + (is_last ? 0 : i + 1), s->begin, s->begin + s->rows);
         ahead.at = run.at;
         ahead.rows = run.rows;
         ahead.step = run.step;
@@ -232,12 +242,12 @@ static void add_seen(const decode_job *w, const part *part, const tensor *v, int
     }
 }
 
-/* K and V unpacked: block by block, of each the keys of every head, so that memory is read from front to back. Meanwhile
- * the next block comes. */
+/* K and V unpacked: stripe by stripe, of each the keys of every head, so that pages of memory are read from front to back.
+ * Meanwhile the next head's rows come. */
 static void visit_unpacked(const decode_job *w, const part *part, float *scratch) {
     const weft_attention *p = &w->p;
     const weft_cpu_decode *decode = w->kernel->decode;
-    const int64_t dim = p->head_dim, block = decode->block > 0 ? decode->block : STRETCH;
+    const int64_t dim = p->head_dim;
     const tensor k = {w->data->k, &p->k_strides}, v = {w->data->v, &p->v_strides};
     char *stage = (char *)(scratch + (size_t)part->heads * room_floats(p));
     for (int64_t i = 0; i < part->heads; i++) {
@@ -251,30 +261,32 @@ static void visit_unpacked(const decode_job *w, const part *part, float *scratch
             decode->prepare((int)p->seq, dim, r.q);
         }
     }
-    for (int64_t begin = part->begin; begin < part->end; begin += STRETCH) {
-        const int64_t keys = weft_cpu_min(STRETCH, part->end - begin), end = begin + keys;
-        for (int64_t at = begin; at < end; at += block) {
-            const int last = at + block >= end;
-            const int64_t next = last ? begin : at + block, more = weft_cpu_min(block, end - next);
+    for (int64_t begin = part->begin, end; begin < part->end; begin = end) {
+        end = weft_cpu_min(begin + STRETCH, part->end);
+        stripe now = stripe_of(w, &k, begin, end), next;
+        for (; now.rows > 0; now = next) {
+            const int64_t at = now.begin + now.rows;
+            next = stripe_of(w, &k, at, end);
+            const stripe values = stripe_of(w, &v, begin, end), *coming = next.rows > 0 ? &next : &values;
             for (int64_t i = 0; i < part->heads; i++) {
                 const room r = room_of(p, scratch, i);
-                weft_cpu_ahead ahead = ahead_of(w, part, last ? &v : &k, i, next, decode->block > 0 ? more : 0);
-                multiply_keys(w, part, &k, i, at, weft_cpu_min(block, end - at), r.q, r.scores + (at - begin), stage,
-                              &ahead);
+                weft_cpu_ahead ahead = ahead_of(w, part, i, &now, coming);
+                multiply_keys(w, part, &k, i, now.begin, now.rows, r.q, r.scores + (now.begin - begin), stage, &ahead);
             }
         }
         int together = 1; /* all rows see all keys */
         for (int64_t i = 0; i < part->heads; i++) {
             const room r = room_of(p, scratch, i);
-            together &= soften(w, part, i, begin, keys, &r);
+            together &= soften(w, part, i, begin, end - begin, &r);
         }
-        for (int64_t at = begin; at < end && together; at += block) {
-            const int last = at + block >= end;
-            const int64_t next = at + block, more = weft_cpu_min(block, (last ? part->end : end) - next);
+        for (now = stripe_of(w, &v, begin, together ? end : begin); now.rows > 0; now = next) {
+            const int64_t at = now.begin + now.rows;
+            next = stripe_of(w, &v, at, end);
+            const stripe keys = stripe_of(w, &k, end, part->end), *coming = next.rows > 0 ? &next : &keys;
             for (int64_t i = 0; i < part->heads; i++) {
                 const room r = room_of(p, scratch, i);
-                weft_cpu_ahead ahead = ahead_of(w, part, last ? &k : &v, i, next, decode->block > 0 ? more : 0);
-                add_values(w, part, &v, i, p->seq, at, weft_cpu_min(block, end - at), r.scores + (at - begin), r.out, stage,
+                weft_cpu_ahead ahead = ahead_of(w, part, i, &now, coming);
+                add_values(w, part, &v, i, p->seq, now.begin, now.rows, r.scores + (now.begin - begin), r.out, stage,
                            &ahead);
             }
         }
@@ -282,7 +294,7 @@ static void visit_unpacked(const decode_job *w, const part *part, float *scratch
             const int64_t head = i / p->seq, row = i % p->seq;
             const room r = room_of(p, scratch, head);
             if (!together) {
-                add_seen(w, part, &v, head, row, begin, keys, &r, stage);
+                add_seen(w, part, &v, head, row, begin, end - begin, &r, stage);
             }
             memcpy(part->results + head * part->apart + row * (dim + 2), r.out + row * dim, (size_t)dim * sizeof *r.out);
         }

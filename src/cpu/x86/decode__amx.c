@@ -18,6 +18,11 @@ static int by_tiles(int rows, int64_t dim) {
     return rows > WEFT_CPU_DECODE_ROWS && dim % 64 == 0;
 }
 
+/* Whether they add values, too. Vectors have as many sums in registers for four rows, and wait less. */
+static int adds_by_tiles(int rows, int64_t dim) {
+    return by_tiles(rows, dim) && rows > 4;
+}
+
 /* Queries (rows, dim) as right operands: for each STEP of dims, pairs of dims x queries. */
 static void pack_queries(int rows, int64_t dim, const float *q, uint16_t *to) {
     memset(to, 0, (size_t)(dim * ROWS) * sizeof *to);
@@ -165,7 +170,7 @@ static inline __attribute__((always_inline)) void add_values(int64_t keys, const
 
 static void sums(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *weights, int64_t pitch, const char *v,
                  int64_t step, float *out, weft_cpu_ahead *ahead) {
-    const int64_t whole = by_tiles(rows, dim) ? keys / STEP * STEP : 0;
+    const int64_t whole = adds_by_tiles(rows, dim) ? keys / STEP * STEP : 0;
     uint16_t narrow[BLOCK * ROWS]; /* for each STEP of keys, queries x keys */
     memset(narrow, 0, sizeof narrow);
     for (int64_t key = 0; key < whole; key += BLOCK) {

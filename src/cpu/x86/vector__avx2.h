@@ -65,6 +65,19 @@ static inline float vec_sum(vec v) {
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
+/* The sums of eight vectors, each the same bits as vec_sum(): halves, pairs and then neighbours are added. */
+static inline vec vec_sums(const vec v[WIDTH]) {
+    vec halves[4], pairs[2];
+    for (int i = 0; i < 4; i++) { /* lanes 4 j .. 4 j + 3: four partial sums of v[i + 4 j] */
+        halves[i] = _mm256_permute2f128_ps(v[i], v[i + 4], 0x20) + _mm256_permute2f128_ps(v[i], v[i + 4], 0x31);
+    }
+    for (int i = 0; i < 2; i++) {
+        const vec a = halves[2 * i], b = halves[2 * i + 1];
+        pairs[i] = _mm256_shuffle_ps(a, b, 0x44) + _mm256_shuffle_ps(a, b, 0xee);
+    }
+    return _mm256_shuffle_ps(pairs[0], pairs[1], 0x88) + _mm256_shuffle_ps(pairs[0], pairs[1], 0xdd);
+}
+
 static inline int vec_any(ints mask) {
     return _mm256_movemask_ps((vec)mask) != 0;
 }

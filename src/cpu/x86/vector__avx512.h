@@ -62,6 +62,22 @@ static inline float vec_sum(vec v) {
     return _mm512_reduce_add_ps(v);
 }
 
+/* The sums of sixteen vectors, each the same bits as vec_sum(): halves, quarters, pairs and then neighbours are added. */
+static inline vec vec_sums(const vec v[WIDTH]) {
+    vec quarters[4], pairs[2];
+    for (int i = 0; i < 4; i++) { /* lanes 4 j .. 4 j + 3: four partial sums of v[i + 4 j] */
+        const vec first = _mm512_shuffle_f32x4(v[i], v[i + 4], 0x44) + _mm512_shuffle_f32x4(v[i], v[i + 4], 0xee);
+        const vec second =
+            _mm512_shuffle_f32x4(v[i + 8], v[i + 12], 0x44) + _mm512_shuffle_f32x4(v[i + 8], v[i + 12], 0xee);
+        quarters[i] = _mm512_shuffle_f32x4(first, second, 0x88) + _mm512_shuffle_f32x4(first, second, 0xdd);
+    }
+    for (int i = 0; i < 2; i++) {
+        const vec a = quarters[2 * i], b = quarters[2 * i + 1];
+        pairs[i] = _mm512_shuffle_ps(a, b, 0x44) + _mm512_shuffle_ps(a, b, 0xee);
+    }
+    return _mm512_shuffle_ps(pairs[0], pairs[1], 0x88) + _mm512_shuffle_ps(pairs[0], pairs[1], 0xdd);
+}
+
 static inline int vec_any(ints mask) {
     return _mm512_movepi32_mask((__m512i)mask) != 0;
 }

@@ -312,6 +312,54 @@ static void check_differentiate(const weft_cpu_kernel *kernel) {
     }
 }
 
+/* Scores and sums of many keys are those of one key after the other, bit for bit: a cache's pages do not matter. */
+static void check_decode(const weft_cpu_kernel *kernel) {
+    enum { ROWS = 8, KEYS = 70, DIM = 192, PITCH = 128 };
+    static float q[WEFT_CPU_DECODE_MOST_ROWS * DIM], lying[KEYS * DIM], scores[WEFT_CPU_DECODE_MOST_ROWS * PITCH],
+        want[WEFT_CPU_DECODE_MOST_ROWS * PITCH], out[WEFT_CPU_DECODE_MOST_ROWS * DIM],
+        sums[WEFT_CPU_DECODE_MOST_ROWS * DIM];
+    const weft_cpu_decode *decode = kernel->decode;
+    const int64_t step = DIM * sizeof *lying;
+    uint64_t random = random_seed(9);
+    if (kernel->dtype != WEFT_FP32) { /* tile registers add in another order than vectors */
+        return;
+    }
+    for (int round = 0; random_round(&random, &round, 100); round++) {
+        const int rows = (int)random_between(&random, 1, ROWS), keys = (int)random_between(&random, 1, KEYS);
+        const int64_t dim = 16 * random_between(&random, 1, DIM / 16);
+        if (!decode->takes(rows, dim)) {
+            continue;
+        }
+        weft_cpu_ahead ahead = {(const char *)lying, keys, step, dim * (int64_t)sizeof *lying, 0};
+        for (int i = 0; i < WEFT_CPU_DECODE_MOST_ROWS * DIM; i++) {
+            q[i] = i < rows * dim ? random_float(&random) : 0;
+            out[i] = sums[i] = random_float(&random);
+        }
+        for (int i = 0; i < KEYS * DIM; i++) {
+            lying[i] = random_float(&random);
+        }
+        decode->dots(WEFT_FP32, rows, keys, dim, q, (const char *)lying, step, scores, PITCH, &ahead);
+        for (int key = 0; key < keys; key++) {
+            const char *at = (const char *)lying + key * step;
+            decode->dots(WEFT_FP32, rows, 1, dim, q, at, step, want + key, PITCH, &ahead);
+        }
+        decode->sums(WEFT_FP32, rows, keys, dim, scores, PITCH, (const char *)lying, step, out, &ahead);
+        for (int key = 0; key < keys; key++) {
+            const char *at = (const char *)lying + key * step;
+            decode->sums(WEFT_FP32, rows, 1, dim, scores + key, PITCH, at, step, sums, &ahead);
+        }
+        for (int row = 0; row < rows; row++) {
+            double exact = 0;
+            for (int64_t d = 0; d < dim; d++) {
+                exact += (double)q[row * dim + d] * (double)lying[(keys - 1) * DIM + d];
+            }
+            assert_true(fabs((double)scores[row * PITCH + keys - 1] - exact) <= 1e-4);
+            assert_memory_equal(scores + row * PITCH, want + row * PITCH, (size_t)keys * sizeof *scores);
+            assert_memory_equal(out + row * dim, sums + row * dim, (size_t)dim * sizeof *out);
+        }
+    }
+}
+
 /* Rows of results against the reference's rounding, in pieces; and turning. */
 static void check_rows(const weft_cpu_kernel *kernel) {
     enum { MOST = 200 };
@@ -409,6 +457,10 @@ static void differentiate(void **state) {
 static void rows(void **state) {
     (void)state;
     each(check_rows);
+}
+static void decode(void **state) {
+    (void)state;
+    each(check_decode);
 }
 static void narrow(void **state) {
     (void)state;
@@ -548,9 +600,9 @@ int main(int argc, char **argv) {
         each(bench);
         return 0;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(packing),  cmocka_unit_test(multiply),
-                                       cmocka_unit_test(softmax),  cmocka_unit_test(differentiate),
-                                       cmocka_unit_test(narrow),   cmocka_unit_test(rows),
-                                       cmocka_unit_test(converts), cmocka_unit_test(chosen_by_name)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(packing),       cmocka_unit_test(multiply), cmocka_unit_test(softmax),
+        cmocka_unit_test(differentiate), cmocka_unit_test(narrow),   cmocka_unit_test(rows),
+        cmocka_unit_test(decode),        cmocka_unit_test(converts), cmocka_unit_test(chosen_by_name)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
