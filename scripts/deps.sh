@@ -15,7 +15,6 @@ probes() {
         cat <<'LIST'
 cmake command -v cmake
 pkg-config command -v pkg-config
-libinih-dev pkg-config --exists inih
 libjansson-dev pkg-config --exists jansson
 libsqlite3-dev pkg-config --exists sqlite3
 LIST
@@ -45,7 +44,6 @@ LIST
 gcc-$compiler-linux-gnu command -v $gnu-linux-gnu-gcc
 g++-$compiler-linux-gnu command -v $gnu-linux-gnu-g++
 qemu-user command -v qemu-$gnu
-libinih-dev:$debian test -e /usr/lib/$gnu-linux-gnu/pkgconfig/inih.pc
 libjansson-dev:$debian test -e /usr/lib/$gnu-linux-gnu/pkgconfig/jansson.pc
 libsqlite3-dev:$debian test -e /usr/lib/$gnu-linux-gnu/pkgconfig/sqlite3.pc
 libcmocka-dev:$debian test -e /usr/lib/$gnu-linux-gnu/pkgconfig/cmocka.pc
