@@ -23,12 +23,6 @@ else()
   message(STATUS "weft: no SQLite here, so tunings are kept only while a process runs")
 endif()
 link_directories(${JANSSON_LIBRARY_DIRS} ${SQLITE_LIBRARY_DIRS})
-if(WEFT_STATIC_DEPS)
-  foreach(prefix JANSSON SQLITE)
-    list(TRANSFORM ${prefix}_LIBRARIES REPLACE "(.+)" "-l:lib\\1.a")
-  endforeach()
-  add_link_options(-Wl,--exclude-libs,ALL) # a program may have its own jansson or SQLite beside ours
-endif()
 set(WEFT_LIBRARIES ${JANSSON_LIBRARIES} ${SQLITE_LIBRARIES} m ${CMAKE_DL_LIBS} ${CMAKE_THREAD_LIBS_INIT})
 
 # Threads.
