@@ -1,6 +1,6 @@
 #!/bin/sh
 # The wheel needs nothing but Python and glibc: it is made, installed in a new virtual environment, and used there. Tells its size, and
-# how long the installation and the first answer took. Exits 77, which stands for skipped, where pip cannot bring what makes it.
+# how long the installation and the first answer took, on a clock and of CPU time. Exits 77, which stands for skipped, where pip cannot bring what makes it.
 #   wheel.sh [WHEEL]    one that is there already
 set -eu
 cd "$(dirname "$0")/../.."
@@ -34,10 +34,11 @@ seconds() { # seconds WHAT COMMAND...
     what=$1
     shift
     /usr/bin/python3 -c '
-import subprocess, sys, time
+import resource, subprocess, sys, time
 begin = time.monotonic()
 status = subprocess.run(sys.argv[2:], stdout=open("answer", "w")).returncode
-print(f"{time.monotonic() - begin:.2f} s: {sys.argv[1]}")
+end, used = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+print(f"{end - begin:.2f} s, {used.ru_utime + used.ru_stime:.2f} s of them CPU: {sys.argv[1]}")
 sys.exit(status)' "$what" "$@" || fail "$what"
 }
 seconds "pip install" pip install --quiet --no-index --no-deps "$wheel"
