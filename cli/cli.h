@@ -16,6 +16,7 @@ typedef struct verb {
     int sets;           /* of enum option_set; with SET_PROBLEM, a word names an operation */
     size_t least, most; /* how many words */
     int (*run)(const settings *s, const char *const *words, size_t count);
+    const char *examples[2]; /* what follows the name, or the subject and its problem */
 } verb;
 
 /* The table, ended by a null name. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/names.h"
 #include "cli.h"
 #include "verbs/values.h"
 
@@ -21,7 +22,7 @@ static int show_machine(const settings *s, const char *name) {
 }
 
 int cmd_machines(const settings *s, const char *const *words, size_t count) {
-    if (count == 1 && strcmp(words[0], "probe") == 0) {
+    if (count == 1 && weft_names_agree(words[0], "probe")) {
         return probe_machine(s);
     }
     if (s->output) {

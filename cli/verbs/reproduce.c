@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/names.h"
 #include "cli.h"
 #include "progress.h"
 #include "studies/print.h"
@@ -43,7 +44,7 @@ static void show(outcome *o, const settings *s, const char *name, const char *ti
 
 /* The word is a study's name, or stands for all that there are on this device. */
 static int is_asked(const study_info *info, const char *which, int on_device) {
-    return strcmp(which, info->name) == 0 || (strcmp(which, "all") == 0 && (on_device ? info->run_on_device : info->run));
+    return weft_names_agree(which, info->name) || (weft_names_agree(which, "all") && (on_device ? info->run_on_device : info->run));
 }
 
 static int run_on_device(const settings *s, const char *which, outcome *o) {
@@ -113,14 +114,14 @@ static int run_simulated(const settings *s, const char *which, outcome *o) {
 
 static int check(const settings *s, const char *which) {
     const int on_device = s->device == WEFT_DEVICE_CUDA;
-    int known = strcmp(which, "all") == 0;
+    int known = weft_names_agree(which, "all");
     for (const study_info *info = study_table; info->name; info++) {
-        known |= strcmp(which, info->name) == 0;
+        known |= weft_names_agree(which, info->name);
     }
     if (!known) {
         return complain(EXIT_USAGE, "study %s is not known: %s are", which, study_names(0));
     }
-    if (s->sizes && strcmp(which, "energy") != 0) {
+    if (s->sizes && !weft_names_agree(which, "energy")) {
         return complain(EXIT_USAGE, "--sizes is for the study energy");
     }
     if (s->output && !on_device) {

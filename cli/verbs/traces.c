@@ -24,16 +24,11 @@ static int is_given(const settings *s, const option *o) {
 
 /* A trace has no problem, and of a schedule only what it leaves open. */
 static int check_options(const settings *s) {
-    static const char *const open[] = {"machine", "workers", "dispatch"};
     if (s->given) {
         return complain(EXIT_USAGE, "a trace takes no options of problems");
     }
     for (const option *o = option_table; o->name; o++) {
-        int refused = o->sets & SET_SCHEDULE || strcmp(o->name, "schedules") == 0 || strcmp(o->name, "trace-out") == 0;
-        for (size_t i = 0; i < sizeof open / sizeof *open; i++) {
-            refused = refused && strcmp(o->name, open[i]) != 0;
-        }
-        if (refused && is_given(s, o)) {
+        if (!(o->sets & OF_TRACES) && is_given(s, o)) {
             return complain(EXIT_USAGE, "--%s does not apply to a trace", o->name);
         }
     }

@@ -5,6 +5,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -250,8 +251,8 @@ class Simulate(Command):
         self.refused("--seeds is for simulated studies, not for --device cuda", "reproduce", "cutile", "--seeds", "2", "--device", "cuda")
         self.refused("machine host has no rate for fp8: give it [rate] fp8", "simulate", "gemm", "--machine", "host", "--dtype", "fp8")
         for verb in ("run", "tune"):
-            self.refused("fp8 is not supported by cpu yet", verb, "gemm", "--dtype", "fp8")
-        self.refused("fp8 is not supported by cpu yet", "run", "attention", "--dtype", "fp8", "--machine", "gb10")
+            self.refused("fp8 is not supported by cpu yet: only the simulator takes it", verb, "gemm", "--dtype", "fp8")
+        self.refused("fp8 is not supported by cpu yet: only the simulator takes it", "run", "attention", "--dtype", "fp8", "--machine", "gb10")
         self.refused(
             "more pieces than the simulator can number (1073741823): choose larger tiles",
             "simulate", "gemm", "--m", "512M", "--n", "512M", "--k", "64", "--tile", "64x64x64",
@@ -412,11 +413,13 @@ class Mistakes(Command):
         self.assertIn("usage: weft VERB", self.ok("--help"))
         for other in [["-h"], ["help"]]:
             self.assertEqual(self.ok(*other), self.ok("--help"))
-        for other in [["help", "run"], ["run", "-h"], ["run", "gemm", "-h"]]:
+        for other in [["help", "run"], ["run", "-h"], ["RUN", "--help"]]:
             self.assertEqual(self.ok(*other), self.ok("run", "--help"))
+        for other in [["help", "run", "gemm"], ["run", "gemm", "-h"], ["run", "-h", "GEMM"]]:
+            self.assertEqual(self.ok(*other), self.ok("run", "gemm", "--help"))
         self.assertIn("-o, --output FILE", self.ok("help", "view"))
         self.refused("unknown verb rum: did you mean run?", "help", "rum")
-        self.assertIn("--kv-heads N", self.ok("run", "--help"))
+        self.assertIn("'weft help run SUBJECT' shows: attention, gemm, combine, grouped-gemm.", " ".join(self.ok("run", "--help").split()))
         self.assertIn("usage: weft VERB", run().stdout)
         self.assertEqual(run().returncode, 2)
 
@@ -438,13 +441,46 @@ class Mistakes(Command):
         self.assertEqual(complete("report", "--out"), ["--output"])
         self.assertEqual(complete("simulate", "gemm", "--sch"), ["--schedule"])
 
+    def verbs(self):
+        return re.findall(r"^  (\w+)", self.ok("--help").split("verbs:\n")[1].split("\n\n")[0], re.MULTILINE)
+
     def test_every_verb_has_help(self):
-        verbs = [line.split()[0] for line in self.ok("--help").split("verbs:\n")[1].split("\n\n")[0].splitlines()]
+        verbs = self.verbs()
         self.assertIn("view", verbs)
         self.assertIn("report", verbs)
         for verb in verbs:
-            self.assertIn(f"usage: weft {verb}", self.ok(verb, "--help"))
+            for all_options in ["--help", "--help-all"]:
+                text = self.ok(verb, all_options)
+                self.assertIn(f"usage: weft {verb}", text)
+                self.assertLess(max(len(line) for line in text.splitlines()), 80)
         self.assertIn("--schedules A,B,...", self.ok("view", "--help"))
+
+    def test_help_has_the_options_of_its_subject(self):
+        listed = lambda *words: set(re.findall(r"^  (?:-\w, )?--([\w-]+)", self.ok(*words), re.MULTILINE))
+        self.assertLess(listed("run", "gemm", "--help"), listed("run", "gemm", "--help-all"))
+        self.assertEqual(listed("run", "gemm", "--help-all") - listed("run", "gemm", "--help") & {"split", "json"}, {"split"})
+        self.assertEqual({"kv-heads", "ranks", "backward"} & listed("run", "attention", "-h"), {"kv-heads", "ranks", "backward"})
+        self.assertEqual({"kv-heads", "ranks", "m"} & listed("run", "gemm", "--help-all"), {"m"})
+        self.assertEqual({"kv-heads", "m", "rows"} & listed("run", "--help"), set())
+        self.assertEqual({"kv-heads", "m", "rows"} & listed("run", "--help-all"), {"kv-heads", "m", "rows"})
+        self.assertEqual({"step-seconds", "order", "m", "svg", "trace-out"} & listed("simulate", "trace", "-h"), {"step-seconds"})
+        self.assertEqual({"step-seconds", "order", "m", "svg"} & listed("view", "trace", "-h"), {"step-seconds", "svg"})
+        self.assertNotIn("step-seconds", listed("simulate", "gemm", "--help-all"))
+        self.refused("--curve does not apply here: --help lists what does", "compare", "gemm", "--curve")
+
+    def test_every_example_runs(self):
+        for verb in self.verbs():
+            subjects = re.search(r"SUBJECT' shows: (.*?)\.", " ".join(self.ok(verb, "--help").split()))
+            for subject in subjects.group(1).split(", ") if subjects else [None]:
+                text = self.ok("help", verb, *([subject] if subject else []))
+                examples = re.findall(r"^  weft (.*)", text.split("examples:\n")[1].split("\n\n")[0], re.MULTILINE)
+                self.assertEqual(len(examples), 2, verb)
+                for example in examples:
+                    words = example.split()
+                    self.assertEqual([word for word in words[: 3 if verb == "order" else 2] if word in (verb, subject)], [verb, subject] if subject else [verb])
+                    self.ok(*words, "--help")  # its options are read
+                    if verb in ("orders", "order", "profiles", "run", "simulate") and subject != "trace":
+                        self.ok(*words)
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "needs /dev/full")
     def test_full_disk(self):
