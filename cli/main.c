@@ -12,6 +12,7 @@
 #include "options/schedules.h"
 #include "progress.h"
 #include "sweep/sweep.h"
+#include "table.h"
 
 enum { MOST_WORDS = 9 }; /* before the options */
 
@@ -114,9 +115,11 @@ static int read_and_run(const verb *v, int argc, char **argv, axes *swept) {
     if (s.order_file && s.order > 0 && s.order != WEFT_ORDER_CUSTOM) {
         return complain(EXIT_USAGE, "--order %s and --order-file exclude each other", weft_order_describe(s.order)->name);
     }
-    if (s.output && weft_file_check(s.output, &message)) {
+    if ((s.output && weft_file_check(s.output, &message)) ||
+        (s.trace_out && strcmp(s.trace_out, "-") != 0 && weft_file_check(s.trace_out, &message))) {
         return complain(EXIT_FAILED, "%s", message.text);
     }
+    table_set_width(s.width);
     char command[512];
     join(argc, argv, command, sizeof command);
     s.command = command;

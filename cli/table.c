@@ -57,11 +57,7 @@ void table_item(const char *name, const char *text, int indent, int width) {
 
 /* ---- tables ---- */
 
-static const char HEADING = '\1', NOTE = '\2'; /* what the first cell of a line across begins with */
-
-static int is_across(const char *cell) {
-    return cell[0] == HEADING || cell[0] == NOTE;
-}
+static const char ACROSS = '\1'; /* what the first cell of a line across begins with */
 
 void table_begin(table *t, const table_column *columns, size_t count) {
     *t = (table){.columns = columns, .count = count};
@@ -92,19 +88,11 @@ void table_add(table *t, const char *format, ...) {
     put(t, text);
 }
 
-static void add_across(table *t, char kind, const char *text) {
-    table_add(t, "%c%s", kind, text);
+void table_heading(table *t, const char *text) {
+    table_add(t, "%c%s", ACROSS, text);
     for (size_t i = 1; i < t->count; i++) {
         put(t, "");
     }
-}
-
-void table_heading(table *t, const char *text) {
-    add_across(t, HEADING, text);
-}
-
-void table_note(table *t, const char *text) {
-    add_across(t, NOTE, text);
 }
 
 /* How many letters a text in UTF-8 has. */
@@ -137,15 +125,22 @@ static int fit(const table *t, int width, const int widths[TABLE_COLUMNS], int o
     return all;
 }
 
-static void print_row(const table *t, char *const *cells, const int widths[TABLE_COLUMNS], const int out[TABLE_COLUMNS]) {
-    int blanks = 0, begun = 0; /* blanks that are due before the next cell: no line ends in any */
+static void print_row(const table *t, char *const *cells, const int widths[TABLE_COLUMNS], const int out[TABLE_COLUMNS],
+                      int width) {
+    int blanks = 0, at = 0; /* blanks that are due before the next cell: no line ends in any */
     for (size_t c = 0; c < t->count; c++) {
         if (out[c]) {
             continue;
         }
         const char *text = cells ? cells[c] : t->columns[c].head;
         const int missing = widths[c] - letters(text), is_left = c == 0 || t->columns[c].words;
-        blanks += (begun++ ? 2 : 0) + (is_left ? 0 : missing);
+        blanks += (at ? 2 : 0) + (is_left ? 0 : missing);
+        at += (at ? 2 : 0) + widths[c];
+        if (missing < 0 && width > 0 && at - missing >= width) {
+            fputs("\n    ", stdout);
+            table_words(text, 4, 4, width);
+            return;
+        }
         if (*text) {
             printf("%*s%s", blanks, "", text);
             blanks = 0;
@@ -174,20 +169,17 @@ int table_end(table *t) {
         widths[c] = letters(t->columns[c].head);
     }
     for (size_t i = 0; i < t->used; i++) {
-        const int across = is_across(t->cells[i - i % t->count]), length = letters(t->cells[i]);
-        widths[i % t->count] = !across && length > widths[i % t->count] ? length : widths[i % t->count];
+        const size_t c = i % t->count;
+        const int counts = t->cells[i - c][0] != ACROSS && t->columns[c].words != TABLE_SPILLS;
+        widths[c] = counts && letters(t->cells[i]) > widths[c] ? letters(t->cells[i]) : widths[c];
     }
     const int all = fit(t, width, widths, out);
     if (!failed) {
-        print_row(t, NULL, widths, out);
+        print_row(t, NULL, widths, out, width);
     }
     for (size_t i = 0; i + t->count <= t->used && !failed; i += t->count) {
-        const char *first = t->cells[i];
-        if (first[0] == NOTE) {
-            fputs("    ", stdout);
-        }
-        is_across(first) ? table_words(first + 1, first[0] == NOTE ? 4 : 0, 4, width)
-                         : print_row(t, t->cells + i, widths, out);
+        t->cells[i][0] == ACROSS ? table_words(t->cells[i] + 1, 0, 2, width)
+                                 : print_row(t, t->cells + i, widths, out, width);
     }
     if (!failed) {
         name_left_out(t, out, all);

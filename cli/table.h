@@ -14,25 +14,25 @@ int table_width(void);
 typedef struct table_column {
     const char *head;
     int spare; /* 0: always there; of the others, the column with the largest is left out first */
-    int words; /* to the left, as the first column is; numbers are to the right */
+    int words; /* 1: to the left, as the first column is; numbers are to the right */
 } table_column;
 
-enum { TABLE_COLUMNS = 32 };
+/* `words` of a last column whose long texts go to lines of their own where they do not fit. */
+enum { TABLE_SPILLS = 2, TABLE_COLUMNS = 32 };
 
 /* Cells are added row by row. */
 typedef struct table {
     const table_column *columns;
     size_t count, used, room;
-    char **cells; /* (used); a row that is a line across begins with TABLE_ACROSS, and has one cell in use */
+    char **cells; /* (used) */
     int failed;
 } table;
 
 void table_begin(table *t, const table_column *columns, size_t count);
 void table_add(table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A line across the columns: the heading of the rows that follow, or a note, which is indented, on the row above. */
+/* A line across the columns: the heading of the rows that follow. */
 void table_heading(table *t, const char *text);
-void table_note(table *t, const char *text);
 
 /* Prints the table, names the columns that did not fit, and releases it. Returns an exit code, with the message printed. */
 int table_end(table *t);

@@ -36,7 +36,7 @@ static const struct {
     const char *subject, *problems[HELP_EXAMPLES];
 } problems[] = {
     {"attention", {" --seq 1K --dtype bf16", " --lengths 100,2K,37 --causal"}},
-    {"gemm", {" --m 1K --n 1K --k 512 --dtype bf16", " --m 512 --n 512 --k 512 --bias"}},
+    {"gemm", {" --m 512 --n 512 --k 256 --dtype bf16", " --m 512 --n 512 --k 256 --bias"}},
     {"combine", {" --seq 1K --parts 3", " --seq 1K --dtype bf16 --sum"}},
     {"grouped-gemm", {" --group-rows 100,0,37,512 --n 512 --k 512", " --group-rows 64,64 --n 1K --k 512"}},
     {"trace", {" kernel.trace", " kernel.csv"}},

@@ -119,6 +119,7 @@ const option option_table[] = {
     {"output",   OPTION_WORD,    SET_OUTPUT | OF_TRACES, "FILE", "where to write", AT(output), 0, 0},
 
     {"json",     OPTION_FLAG,    SET_COMMON | OF_TRACES, "", "one JSON object on standard output", AT(json), 0, 0},
+    {"width",    OPTION_COUNT,   SET_COMMON | RARE | OF_TRACES, "N", "letters to a line of a table (the terminal's; a pipe gets every column)", AT(width), 0, 0},
     {"help",     OPTION_FLAG,    SET_COMMON | OF_TRACES, "", "examples, and the options that are used most", AT(help), 0, 0},
     {"help-all", OPTION_FLAG,    SET_COMMON | OF_TRACES, "", "examples, and every option", AT(help_all), 0, 0},
     {0, OPTION_FLAG, 0, 0, 0, 0, 0, 0},

@@ -37,7 +37,7 @@ typedef struct settings {
     int32_t device, precise, mask_every_block, no_prefetch, counters, energy, show;
     int32_t deterministic; /* all runs are: it changes nothing */
     int64_t gpu, ctas, repeat;
-    int64_t seed, seeds, stages, limit;
+    int64_t seed, seeds, stages, limit, width;
     const char *sizes; /* of a study */
     double drift;      /* NaN: not given */
     const char *profile_name;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weft/report.h>
 #include <weft/trace.h>
 
 #include "cli.h"
@@ -64,8 +65,8 @@ static void print_head(const weft_trace *trace, const weft_machine *machine) {
            (unsigned long long)weft_trace_records(trace), (long long)s->jobs, (unsigned long long)s->steps);
     for (size_t i = 0; i < s->tensor_count; i++) {
         const weft_source_tensor *t = &s->tensors[i];
-        printf("%-10s%s: %lld blocks, %.3f MiB\n", i ? "" : "tensors", t->name, (long long)t->blocks,
-               (double)t->bytes / (1 << 20));
+        printf("%-10s%s: %lld blocks, %s\n", i ? "" : "tensors", t->name, (long long)t->blocks,
+               weft_memory_text((double)t->bytes).text);
     }
     printf("%-10s%s: %s\n", "machine", machine->name, machine->title);
 }

@@ -374,6 +374,73 @@ class Output(Command):
             self.assertEqual(sorted(os.listdir(folder)), ["a.svg", "link.svg"])
 
 
+class Outputs(Command):
+    """Where results go is looked at before the work: this work takes hours."""
+
+    LONG = ["attention", "--machine", "h200", "--seq", "1M", "--heads", "64", "--batch", "64"]
+
+    def test_paths_are_checked_first(self):
+        for arguments in [["simulate", *self.LONG, "--trace-out"], ["view", *self.LONG, "-o"], ["compare", *self.LONG, "--svg", "-o"],
+                          ["report", "all", "-o"], ["tune", "--export", "-o"]]:  # fmt: skip
+            self.refused("/nowhere/file: No such file or directory", *arguments, "/nowhere/file", code=1)
+            self.refused("/: Is a directory", *arguments, "/", code=1)
+
+    def test_a_store_is_checked_first(self):
+        self.environment = {**os.environ, "WEFT_TUNING_DB": "/nowhere/tuning.db"}
+        result = self.run_weft("tune", "attention", "--seq", "64", "--seconds", "100")
+        if "without SQLite" not in result.stderr:
+            self.assertEqual((result.returncode, result.stdout, result.stderr), (1, "", "weft: /nowhere/tuning.db: No such file or directory\n"))
+
+    def test_a_file_stays_when_the_work_fails(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "page.html")
+            with open(path, "w") as file:
+                file.write("before")
+            self.assertEqual(self.run_weft("view", "gemm", "--drift", "2", "-o", path).returncode, 2)
+            self.assertEqual(self.run_weft("simulate", "gemm", "--batch", "2", "--machine", "h100", "--trace-out", path).returncode, 2)
+            with open(path) as file:
+                self.assertEqual(file.read(), "before")
+            self.assertEqual(os.listdir(folder), ["page.html"])
+
+
+class Tables(Command):
+    GEMM = ["compare", "gemm", "--machine", "gb10", "--m", "512", "--n", "512", "--k", "256", "--dispatch", "static"]
+
+    def test_a_column_has_one_unit(self):
+        for machine, unit, factor in [("gb10", "TFLOP/s", 1), ("host", "GFLOP/s", 1e3)]:
+            compare = [*self.GEMM[:3], machine, *self.GEMM[4:], "--order", "raster-n", "--sweep", "forward"]
+            head, row = self.ok(*compare, "--m", "32", "--k", "32").splitlines()
+            rate = self.json(*compare, "--m", "32", "--k", "32")["schedules"][0]["tflops"]
+            unit, factor = ("TFLOP/s", 1) if rate >= 1 else ("GFLOP/s", 1e3) if rate >= 1e-3 else ("MFLOP/s", 1e6)
+            self.assertEqual(head.split()[-1], unit)
+            self.assertAlmostEqual(float(row.split()[-1]), rate * factor, delta=0.01)
+
+    def test_widths(self):
+        whole = self.ok(*self.GEMM)
+        self.assertRegex(whole, r"^schedule +hits %  misses M  fabric M  DRAM MB +ms  TFLOP/s\n")
+        self.assertEqual(self.ok(*self.GEMM, "--width", "200"), whole)
+        self.environment = {**os.environ, "COLUMNS": "40"}
+        self.assertEqual(self.ok(*self.GEMM), whole, "a pipe gets every column")
+        self.environment = None
+        *table, last = self.ok(*self.GEMM, "--width", "80").splitlines()
+        self.assertLess(max(len(line) for line in table), 80)
+        self.assertEqual(len(table), len(whole.splitlines()))
+        self.assertEqual([line.split()[:3] for line in table[1:]], [line.split()[:3] for line in whole.splitlines()[1:]])
+        needed = re.fullmatch(r"left out: .*fabric M.* \(--width (\d+) shows them\)", last).group(1)
+        self.assertEqual(self.ok(*self.GEMM, "--width", needed), whole)
+        self.assertIn("left out: ", self.ok(*self.GEMM, "--width", str(int(needed) - 1)))
+        self.assertNotIn(" \n", whole, "no line ends in blanks")
+
+    def test_every_table_fits_a_terminal(self):
+        for arguments in [self.GEMM, ["machines"], ["profiles"], ["plan", *self.GEMM[1:]], ["simulate", *self.GEMM[1:], "--m", "512,1K"],
+                          ["reproduce", "cutile", "--seeds", "1"], ["simulate", *self.GEMM[1:], "--curve"]]:  # fmt: skip
+            text = self.run_weft(*arguments, "--width", "80").stdout
+            table = [line for line in text.splitlines() if not line.startswith(("left out", "elsewhere")) and "\u2003" not in line]
+            table = table[table.index("") + 1 :] if arguments[0] == "plan" else table
+            with self.subTest(arguments=arguments):
+                self.assertLess(max(len(line) for line in table), 80)
+
+
 class Mistakes(Command):
     def test_messages(self):
         for expected, *arguments in [
@@ -479,7 +546,7 @@ class Mistakes(Command):
                     words = example.split()
                     self.assertEqual([word for word in words[: 3 if verb == "order" else 2] if word in (verb, subject)], [verb, subject] if subject else [verb])
                     self.ok(*words, "--help")  # its options are read
-                    if verb in ("orders", "order", "profiles", "run", "simulate") and subject != "trace":
+                    if verb in ("orders", "order", "profiles", "simulate") and subject != "trace":
                         self.ok(*words)
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "needs /dev/full")
