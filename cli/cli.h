@@ -34,6 +34,7 @@ int cmd_tune(const settings *s, const char *const *words, size_t count);
 int cmd_reproduce(const settings *s, const char *const *words, size_t count);
 int cmd_view(const settings *s, const char *const *words, size_t count);
 int cmd_report(const settings *s, const char *const *words, size_t count);
+int cmd_doctor(const settings *s, const char *const *words, size_t count);
 int cmd_completion(const settings *s, const char *const *words, size_t count);
 
 /* What stands before every complaint from now on, as "seq 4096: "; "" for nothing. Not copied. */

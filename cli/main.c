@@ -41,6 +41,7 @@ const verb verb_table[] = {
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_VIEW | SET_TRACE | SET_OUTPUT | SET_SEED, 1, MOST_WORDS, cmd_view, {"--machine gb10 -o view.html", "--machine h200 --text"}},
     {"report",     "[STUDY]",              "a page with every claim: studies reproduced, schedules compared, runs on this host measured (-o FILE.html)",
                    SET_COMMON | SET_OUTPUT, 0, 1, cmd_report, {"cutile -o report.html", "cutile --json"}},
+    {"doctor",     "",                     "what this build, this CPU, this GPU and its driver can do, and why not", SET_COMMON, 0, 0, cmd_doctor, {"", "--json"}},
     {"completion", "bash",                 "print a completion script for the shell", SET_COMMON, 1, 1, cmd_completion, {"bash", "zsh"}},
     {0, 0, 0, 0, 0, 0, 0, {0, 0}},
 };

@@ -326,7 +326,7 @@ class Words(Command):
         self.assertLess(rate, 9e-3)
         self.assertIn(f", {1e3 * rate:.2f} GFLOP/s\n", text)
         text = self.ok("compare", *self.SMALL, "--machine", "h100", "--order", "raster-n", "--sweep", "forward")
-        self.assertRegex(text, r"\d GFLOP/s\n")
+        self.assertRegex(text, r"ms  GFLOP/s\n.* \d+\.\d\d\n")
 
     def test_machines_in_any_case(self):
         for verb in ["simulate", "compare", "plan"]:
@@ -401,6 +401,37 @@ class Outputs(Command):
             with open(path) as file:
                 self.assertEqual(file.read(), "before")
             self.assertEqual(os.listdir(folder), ["page.html"])
+
+
+class Doctor(Command):
+    def test_findings(self):
+        self.environment = {**os.environ, "WEFT_CUDA_DRIVER": "/none/libcuda.so.1", "WEFT_TUNING_DB": "/none/tuning.db"}
+        found = self.json("doctor")
+        self.assertEqual(found["version"], "0.3.0")
+        findings = {(f["section"], f["name"]): f for f in found["findings"]}
+        self.assertTrue(findings["this build", "version"]["works"])
+        store = findings["this build", "tuning store"]
+        self.assertEqual((store["works"], "WEFT_TUNING_DB" in store["advice"] or "sqlite" in store["advice"]), (False, True))
+        gpu = findings["GPUs", "driver and GPU"]
+        self.assertEqual((gpu["works"], gpu["advice"].startswith("install NVIDIA's driver")), (False, True))
+        self.assertIn("/none/libcuda.so.1", gpu["text"])
+        for operation in ["attention", "attention-backward", "gemm", "combine", "grouped-gemm"]:
+            kernels = findings["this CPU", operation]
+            self.assertTrue(kernels["works"])
+            self.assertRegex(kernels["text"], r"^fp32 by \w+, fp16 by \w+, bf16 by \w+$")
+        kernel = self.json("run", "gemm", "--m", "8", "--n", "8", "--k", "8")["kernel"]
+        self.assertIn(f"fp32 by {kernel},", findings["this CPU", "gemm"]["text"])
+        for finding in found["findings"]:
+            self.assertIn(finding["works"], [True, False, None])
+            if finding["works"] is False:
+                self.assertTrue(finding["advice"], finding)
+
+    def test_text(self):
+        text = self.ok("doctor", "--width", "80")
+        self.assertEqual([line for line in text.splitlines() if re.match(r"\w", line)], ["this build", "this CPU", "GPUs"])
+        self.assertLess(max(len(line) for line in text.splitlines()), 80)
+        for finding in self.json("doctor")["findings"]:
+            self.assertIn(f"{finding['name']}: {finding['text']}", self.ok("doctor"))
 
 
 class Tables(Command):
