@@ -12,7 +12,7 @@
 typedef struct verb {
     const char *name;
     const char *words; /* what stands before the options, for the usage line */
-    const char *text;
+    const char *text; /* "": help does not list it */
     int sets;           /* of enum option_set; with SET_PROBLEM, a word names an operation */
     size_t least, most; /* how many words */
     int (*run)(const settings *s, const char *const *words, size_t count);
@@ -35,6 +35,7 @@ int cmd_reproduce(const settings *s, const char *const *words, size_t count);
 int cmd_view(const settings *s, const char *const *words, size_t count);
 int cmd_report(const settings *s, const char *const *words, size_t count);
 int cmd_doctor(const settings *s, const char *const *words, size_t count);
+int cmd_man(const settings *s, const char *const *words, size_t count);
 int cmd_completion(const settings *s, const char *const *words, size_t count);
 
 /* What stands before every complaint from now on, as "seq 4096: "; "" for nothing. Not copied. */

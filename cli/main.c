@@ -42,7 +42,8 @@ const verb verb_table[] = {
     {"report",     "[STUDY]",              "a page with every claim: studies reproduced, schedules compared, runs on this host measured (-o FILE.html)",
                    SET_COMMON | SET_OUTPUT, 0, 1, cmd_report, {"cutile -o report.html", "cutile --json"}},
     {"doctor",     "",                     "what this build, this CPU, this GPU and its driver can do, and why not", SET_COMMON, 0, 0, cmd_doctor, {"", "--json"}},
-    {"completion", "bash",                 "print a completion script for the shell", SET_COMMON, 1, 1, cmd_completion, {"bash", "zsh"}},
+    {"completion", "bash|zsh|fish",        "print a completion script for the shell", SET_COMMON, 1, 1, cmd_completion, {"bash", "zsh"}},
+    {"man",        "FOLDER",               "", SET_COMMON, 1, 1, cmd_man, {0, 0}},
     {0, 0, 0, 0, 0, 0, 0, {0, 0}},
 };
 /* clang-format on */

@@ -41,7 +41,9 @@ void help_print(void) {
     puts("usage: weft VERB [SUBJECT] [options]\n\nDecides in what order the tiles of an attention or a matrix product are\n"
          "visited, and runs it.\n\nverbs:");
     for (const verb *v = verb_table; v->name; v++) {
-        table_item(v->name, v->text, VERBS, WIDTH);
+        if (v->text[0]) {
+            table_item(v->name, v->text, VERBS, WIDTH);
+        }
     }
     print_paragraph(
         "'weft help VERB [SUBJECT]' and 'weft VERB [SUBJECT] --help' (-h) show examples and options, --help-all "

@@ -495,7 +495,7 @@ class Mistakes(Command):
             ("order hilbert is not for attention", "run", "attention", "--order", "hilbert"),
             ("--device metal is not supported: choose cpu or cuda", "run", "attention", "--device", "metal"),
             ("--workers 0 is not at least 1", "run", "attention", "--workers", "0"),
-            ("completion for zsh is not known: bash is", "completion", "zsh"),
+            ("completion for tcsh is not known: bash, zsh and fish are", "completion", "tcsh"),
         ]:  # fmt: skip
             with self.subTest(arguments=arguments):
                 self.refused(expected, *arguments)
