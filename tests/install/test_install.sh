@@ -48,6 +48,9 @@ done
 if [ -e "$build/libweft_mpi.so" ]; then
     [ -f "$libraries/libweft_mpi.so" ]
 fi
+[ -f "$work/prefix/share/man/man1/weft-run.1" ]
+[ -f "$work/prefix/share/zsh/site-functions/_weft" ]
+[ -f "$work/prefix/share/fish/vendor_completions.d/weft.fish" ]
 bash -n "$work/prefix/share/bash-completion/completions/weft"
 completions=$(bash -c ". '$work/prefix/share/bash-completion/completions/weft'
     COMP_WORDS=(weft run gemm --order hil) COMP_CWORD=4; _weft; echo \"\${COMPREPLY[*]}\"")
