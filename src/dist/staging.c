@@ -198,14 +198,21 @@ static int hand_on(weft_staging *s, lane *l) {
     return 1;
 }
 
+/* Looks after the pieces of a lane, the older one first: what it has copied is sent first, though the other may have been
+ * found copied before it. */
+static void push_both(weft_staging *s, lane *l) {
+    piece *older = &l->pieces[l->turn], *younger = &l->pieces[!l->turn];
+    if (older->state != EMPTY) {
+        push(s, older);
+    }
+    if (younger->state != EMPTY && older->state != COPIED_OUT) {
+        push(s, younger);
+    }
+}
+
 static void go_on(weft_staging *s) {
     for (lane *l = s->lanes; l; l = l->next) {
-        for (int i = 0; i < 2; i++) {
-            piece *p = &l->pieces[(l->turn + i) % 2]; /* the older one first */
-            if (p->state != EMPTY) {
-                push(s, p);
-            }
-        }
+        push_both(s, l);
         while (s->bytes > 0 ? fill(s, l) : hand_on(s, l)) {
         }
     }
