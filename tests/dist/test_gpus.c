@@ -3,33 +3,16 @@
  * memory, or handed to a transport that takes the memory of both. */
 #include "../cuda/fake_images.h"
 
-#include "on_threads.h"
+#include "gpu_ranks.h"
 #include "shaken.h"
 
-static const weft_cuda_driver *driver(void) {
-    const weft_cuda_driver *found;
-    assert_int_equal(weft_cuda_driver_get(&found, NULL), WEFT_OK);
-    return found;
-}
-
-/* A rank, with the GPU's context and a stream of its own. */
 static void *rank_on_gpu(void *at) {
     thread_rank *r = at;
-    const weft_cuda_driver *d = driver();
     void *context;
-    assert_int_equal(d->primary_retain(&context, 40), 0);
-    assert_int_equal(d->context_push(context), 0);
-    assert_int_equal(d->stream_new(&r->part->stream, WEFT_CU_STREAM_NON_BLOCKING), 0);
-    r->part->gpu = d;
+    enter_gpu(r->part);
     thread_rank_run(r);
-    d->context_pop(&context);
+    r->part->gpu->context_pop(&context);
     return NULL;
-}
-
-static void leave_gpu(part *m) {
-    free_part(m);
-    m->gpu->stream_free(m->stream);
-    m->gpu->primary_release(40);
 }
 
 static void run_all(const whole *w, part *parts, int bhsd, int keeps, int on_device, uint64_t *shakes) {
@@ -83,11 +66,7 @@ static void matches_the_reference(void **state) {
             leave_gpu(&direct[rank]);
         }
         free_whole(&w);
-        const fake_counts after = *counts();
-        assert_int_equal(after.allocations, before.allocations);
-        assert_int_equal(after.contexts, before.contexts);
-        assert_int_equal(after.streams, before.streams);
-        assert_int_equal(after.events, before.events);
+        check_nothing_leaked(&before, counts());
     }
 }
 
