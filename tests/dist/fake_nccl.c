@@ -50,6 +50,7 @@ typedef struct letter {
 } letter;
 
 typedef struct comm {
+    struct comm *next;
     meeting *at;
     int rank, is_aborted;
     group *held; /* that has ended and is not on its stream yet */
@@ -64,6 +65,7 @@ struct group {
 };
 
 static meeting *meetings;
+static comm *comms;     /* all there have been: what is on a stream may look at them */
 static letter *waiting; /* of all meetings, in their order */
 static _Thread_local group *open;
 
@@ -99,7 +101,8 @@ int ncclCommInitRankConfig(void **made, int size, weft_nccl_id id, int rank, wef
         meetings = m;
     }
     m->arrived++;
-    *c = (comm){.at = m, .rank = rank};
+    *c = (comm){.next = comms, .at = m, .rank = rank};
+    comms = c;
     fake_nccl_counted.comms++;
     pthread_mutex_unlock(&lock);
     *made = c;
@@ -250,7 +253,6 @@ int ncclCommFinalize(void *of) {
     return script("finish", 0);
 }
 
-/* Communicators stay until the process ends: what is on a stream may look at them. */
 int ncclCommDestroy(void *of) {
     (void)of;
     __atomic_sub_fetch(&fake_nccl_counted.comms, 1, __ATOMIC_SEQ_CST);

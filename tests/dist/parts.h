@@ -34,7 +34,6 @@ typedef struct part {
     double seconds;              /* that are waited; 0: 60 */
     const weft_cuda_driver *gpu; /* null: it computes on the CPU. A context is current */
     void *stream;                /* of the GPU */
-    struct weft_nccl *nccl;      /* null, or by what it talks */
     weft_status status;
     weft_message message;
     char *t[TENSORS];
