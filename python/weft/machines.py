@@ -6,11 +6,11 @@ import ctypes
 import os
 from typing import Optional, Union
 
-from . import _c
+from . import _c, notebook
 from .sheets import Sheet
 
 
-class Machine(Sheet):
+class Machine(Sheet, notebook.Shown):
     """A machine: a built-in one by name ("h200"), or a machine file by path (anything with a "/" or ending in ".ini").
 
     Its numbers are attributes: machine.workers, machine.l2_bytes, machine.dram_bandwidth, ... (include/weft/machine.h has them

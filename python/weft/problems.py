@@ -1,4 +1,4 @@
-"""Problems: what to compute, without the data. For weft.plan(), weft.simulate() and weft.compare()."""
+"""Problems: what to compute, without the data. For weft.plan(), weft.simulate() and weft.compare(). Each is checked when it is made."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import itertools
 import math
 from typing import Any, ClassVar, Dict, Mapping, Optional, Sequence, Tuple
 
-from . import _c
+from . import _c, notebook
 from .errors import Invalid
 from .schedules import whole
 
@@ -51,6 +51,13 @@ def number_in(what: str, number: Any) -> float:
         return float(number)
     except (TypeError, ValueError):
         raise Invalid(f"{what} {number!r} is not a number") from None
+
+
+def whole_numbers(name: str, values: Any) -> Tuple[int, ...]:
+    """A list of whole numbers."""
+    if not hasattr(values, "__iter__") or isinstance(values, str):
+        raise Invalid(f"{name} {values!r} is not a list of whole numbers")
+    return tuple(whole(name, value) for value in values)
 
 
 def starts_of(lengths: Sequence[int]) -> Tuple[int, ...]:
@@ -97,11 +104,18 @@ def number_of(what: str, name: str, names: tuple) -> int:
     return names.index(name)
 
 
-class Problem:
-    """What every problem has: an operation, a form for C, a count of its work."""
+class Problem(notebook.Brief):
+    """What every problem has: an operation, a form for C, a count of its work. A dataclass, checked by the library when it is made."""
 
     operation: ClassVar[int]  # enum weft_operation
     subject: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, str) and hasattr(value, "__iter__"):  # lengths: a caller's list or array may change later
+                object.__setattr__(self, field.name, tuple(value))
+        _c.call(_c.library.weft_problem_check, ctypes.byref(self.to_c()))
 
     def to_c(self) -> _c.Structure:
         raise NotImplementedError
@@ -119,7 +133,7 @@ def check(problem: Any) -> None:
                       "a weft.Combine or a weft.GroupedGemm")  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Attention(Problem):
     """O = softmax(scale Q K^T) V for each batch and head: Q and O are (batch, seq, heads, head_dim), K and V
     (batch, kv_seq, kv_heads, head_dim), packed. kv_heads and kv_seq are heads and seq where they are left out.
@@ -183,7 +197,7 @@ class Attention(Problem):
                  "head_dim_v": self.head_dim_v or 0, "prefix": self.prefix}  # fmt: skip
         offset = None if self.offset is None else whole("offset", self.offset)
         given = {"q_starts": self.lengths, "kv_starts": self.kv_lengths}
-        known = {name: starts_of([whole("lengths", x) for x in lengths]) for name, lengths in given.items() if lengths is not None}
+        known = {name: starts_of(whole_numbers("lengths", lengths)) for name, lengths in given.items() if lengths is not None}
         if self.kv_used is not None:
             known["kv_used"] = self.of_each("kv_used", self.kv_used)
         return _c.problem(
@@ -205,7 +219,7 @@ class AttentionBackward(Attention):
     subject: ClassVar[str] = "attention-backward"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Gemm(Problem):
     """C = A B, with A (m, k), B (k, n) and C (m, n), row-major and packed. dtype is "fp32", "fp16", "bf16" or, to simulate, "fp8";
     precision is what a GPU makes of fp32, "fp32", "bf16x3" or "tf32", as for weft.matmul(); flops are 2 m n k."""
@@ -226,7 +240,7 @@ class Gemm(Problem):
                           precision=number_of("precision", self.precision, PRECISIONS))  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Combine(Problem):
     """O of an attention from `parts` parts of it, each of the same queries over other keys, (batch, seq, heads, head_dim), packed. dtype
     is "fp32", "fp16", "bf16" or, to simulate, "fp8"; flops are 2 parts batch seq heads head_dim.
@@ -258,7 +272,7 @@ class Combine(Problem):
                           layout=number_of("layout", self.layout, LAYOUTS))  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class GroupedGemm(Problem):
     """C_g = A_g B_g for groups of unlike numbers of rows, as a mixture of experts has them, with B (groups, k, n), row-major and packed.
 
@@ -279,7 +293,7 @@ class GroupedGemm(Problem):
 
     def to_c(self) -> _c.GroupedGemm:
         dtype = number_of("dtype", self.dtype, DTYPES)
-        counts = [whole("group_rows", rows) for rows in self.group_rows]
+        counts = whole_numbers("group_rows", self.group_rows)
         if any(rows < 0 for rows in counts) or sum(counts) >= 2**31:
             raise Invalid(f"group_rows {self.group_rows} are not numbers from 0 on that add up to less than 2^31")
         if self.masked is None:

@@ -48,6 +48,9 @@ class Recommendation(notebook.Shown):
     candidates: Tuple[Candidate, ...]
     baseline: Optional[Candidate]
 
+    def __repr__(self) -> str:
+        return f"<weft.Recommendation on {self.machine}, of {len(self.candidates)} schedules: {self.candidates[0].name}\n  {self.why[0]}>"
+
     def __str__(self) -> str:
         return "\n".join([f"{self.candidates[0].name} on {self.machine}", *(f"  {sentence}" for sentence in self.why)])
 

@@ -73,8 +73,8 @@ def _name(what: str, number: int) -> Optional[str]:
     return None if number == 0 else _names(what)[number - 1]
 
 
-@dataclasses.dataclass(frozen=True)
-class Schedule(notebook.Shown):
+@dataclasses.dataclass(frozen=True, repr=False)
+class Schedule(notebook.Brief, notebook.Shown):
     """Tile shape, order, sweep, dispatch and cluster. What is left out, the plan chooses.
 
     tile     (queries, keys) of an attention, (rows, columns, k step) of a GEMM; a 0 is chosen
@@ -105,6 +105,7 @@ class Schedule(notebook.Shown):
         for name, most in (("tile", 3), ("cluster", 2)):
             object.__setattr__(self, name, _sizes(name, getattr(self, name), most))
         object.__setattr__(self, "order", custom.kept(self.order))
+        to_c(dataclasses.replace(self, order=None) if custom.is_custom(self.order) else self)  # refuses unknown names
 
     def __str__(self) -> str:
         order = "custom" if custom.is_custom(self.order) else self.order
@@ -144,13 +145,10 @@ def whole(name: str, value: Any) -> int:
     return number
 
 
-_CHOSEN = Schedule()
-
-
 def of(schedule: ScheduleLike) -> Schedule:
     """A Schedule from what a caller may give: one, a mapping of its fields, or None."""
     if schedule is None:
-        return _CHOSEN
+        return Schedule()
     if isinstance(schedule, Schedule):
         return schedule
     if not isinstance(schedule, Mapping):
