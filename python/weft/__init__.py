@@ -7,6 +7,13 @@
     print(weft.simulate(problem, {"sweep": "sawtooth"}, "gb10").misses)
 
 weft.dist shares one attention among processes: by MPI, or by torch.distributed. weft.torch and weft.jax hold what is of one framework: a torch operator, transformers' attention, functions that can be traced.
+
+Every public name has an example, which begins after:
+
+    import numpy as np
+    import weft
+
+    rng = np.random.default_rng(0)
 """
 
 from typing import Any

@@ -15,6 +15,12 @@ class Machine(Sheet, notebook.Shown):
 
     Its numbers are attributes: machine.workers, machine.l2_bytes, machine.dram_bandwidth, ... (include/weft/machine.h has them
     all, with their units).
+
+    >>> weft.Machine("h200")
+    <weft.Machine h200: NVIDIA H200 SXM, 132 workers, 2 x 30 MiB of L2>
+    >>> larger = weft.Machine("h200").replace(l2_bytes=96 << 20)
+    >>> larger.l2_bytes // 2**20, weft.Machine("h200").dram_bandwidth / 1e12
+    (96, 4.8)
     """
 
     _noun, _structure = "machine", _c.Machine

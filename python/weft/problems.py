@@ -148,6 +148,12 @@ class Attention(Problem):
     qv         queries for the values, as for weft.attention(): True where there are some
     o_dtype    of results, O or gradients: "fp32", or None: as the others
     flops      4 batch heads seq kv_seq head_dim, halved when causal
+
+    >>> weft.Attention(seq=4096, heads=8, head_dim=128, causal=True).flops / 1e9
+    34.359738368
+    >>> weft.Attention(seq=4096, heads=8, kv_heads=3)
+    Traceback (most recent call last):
+    weft.errors.Invalid: kv_heads 3 does not divide heads 8
     """
 
     seq: int
@@ -213,7 +219,12 @@ class Attention(Problem):
 
 class AttentionBackward(Attention):
     """The gradients of an attention: dQ, dK and dV from Q, K, V and dO, each laid out like the tensor it belongs to. The fields are
-    those of weft.Attention; flops are 2.5 times as many. The CPU runs it."""
+    those of weft.Attention; flops are 2.5 times as many. The CPU runs it.
+
+    >>> backward = weft.AttentionBackward(seq=4096, dtype="bf16")
+    >>> backward.flops / weft.Attention(seq=4096, dtype="bf16").flops
+    2.5
+    """
 
     operation: ClassVar[int] = _c.ATTENTION_BACKWARD
     subject: ClassVar[str] = "attention-backward"
@@ -222,7 +233,11 @@ class AttentionBackward(Attention):
 @dataclasses.dataclass(frozen=True, repr=False)
 class Gemm(Problem):
     """C = A B, with A (m, k), B (k, n) and C (m, n), row-major and packed. dtype is "fp32", "fp16", "bf16" or, to simulate, "fp8";
-    precision is what a GPU makes of fp32, "fp32", "bf16x3" or "tf32", as for weft.matmul(); flops are 2 m n k."""
+    precision is what a GPU makes of fp32, "fp32", "bf16x3" or "tf32", as for weft.matmul(); flops are 2 m n k.
+
+    >>> weft.simulate(weft.Gemm(4096, 4096, 1024, "bf16"), {"order": "hilbert"}, "h100").schedule.order
+    'hilbert'
+    """
 
     m: int
     n: int
@@ -248,6 +263,9 @@ class Combine(Problem):
     o_dtype   of O; None: as the parts
     into      O and its LSE hold a part already, beside `parts` others
     sum       the parts are added up, without weights: half as many flops
+
+    >>> weft.plan(weft.Combine(seq=64, head_dim=128, heads=8, parts=4)).subject
+    'combine'
     """
 
     seq: int
@@ -280,6 +298,9 @@ class GroupedGemm(Problem):
     masked      each group has room for so many rows, of which the first ones count: A is (groups, masked, k), C (groups, masked, n)
     dtype       "fp32", "fp16", "bf16" or, to simulate, "fp8"
     flops       2 n k for each row of a group
+
+    >>> weft.GroupedGemm((70, 0, 30), n=128, k=64).flops
+    1638400.0
     """
 
     group_rows: Tuple[int, ...]

@@ -15,7 +15,11 @@ _SUBJECTS = ("gemm", "attention", "any")  # by enum weft_grid_kind: what has suc
 
 @dataclasses.dataclass(frozen=True)
 class Order:
-    """One order: its name, "gemm" or "attention", the fields of a schedule that it takes ("group", "domains"), a line about it."""
+    """One order: its name, "gemm" or "attention", the fields of a schedule that it takes ("group", "domains"), a line about it.
+
+    >>> [order.subject for order in weft.orders() if order.name == "reverse"]
+    ['attention']
+    """
 
     name: str
     subject: str
@@ -45,19 +49,31 @@ def _names(what: str) -> Tuple[str, ...]:
 
 
 def orders(subject: Optional[str] = None) -> List[Order]:
-    """Every order that has a name of its own, or those for `subject`: "gemm" or "attention"."""
+    """Every order that has a name of its own, or those for `subject`: "gemm" or "attention".
+
+    >>> "hilbert" in [order.name for order in weft.orders("gemm")]
+    True
+    """
     if subject not in (None, *_SUBJECTS[:2]):
         raise Invalid(f'subject {subject!r} is not "gemm" or "attention"')
     return [order for order in _orders() if order.subject in (subject, *(_SUBJECTS[:2] if subject is None else ()))]
 
 
 def sweeps() -> List[str]:
-    """The paths that a tile takes through its steps: "forward", "sawtooth", "pair"; backward also "shift", "shift-causal", "descending", "fold-causal", "climb"."""
+    """The paths that a tile takes through its steps: "forward", "sawtooth", "pair"; backward also "shift", "shift-causal", "descending", "fold-causal", "climb".
+
+    >>> weft.sweeps()[:3]
+    ['forward', 'sawtooth', 'pair']
+    """
     return list(_names("sweep"))
 
 
 def dispatches() -> List[str]:
-    """How positions reach workers: "grid", "static", "dynamic"."""
+    """How positions reach workers: "grid", "static", "dynamic".
+
+    >>> weft.dispatches()
+    ['grid', 'static', 'dynamic']
+    """
     return list(_names("dispatch"))
 
 
@@ -87,6 +103,12 @@ class Schedule(notebook.Brief, notebook.Shown):
     cluster  CTAs in a cluster, over rows x columns of the grid of tiles
     split    on a GPU: CTAs of a cluster that share out the steps of a tile; attention backward: 1 to 8
              parts, one for each CTA: of the heads that share keys as far as it divides them, then of each head's queries
+
+    >>> weft.Schedule(tile=(64, 64), sweep="sawtooth")
+    Schedule(tile=(64, 64), sweep='sawtooth')
+    >>> backwards = weft.Schedule((128, 128, 64), lambda position, grid: grid[1] * grid[2] - 1 - position)
+    >>> weft.plan(weft.Gemm(300, 300, 64), backwards).tiles(1)
+    [(0, 2, 2)]
     """
 
     tile: Tuple[int, ...] = ()

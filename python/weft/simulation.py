@@ -21,6 +21,10 @@ class Traffic:
     llc_hits           misses that the last-level cache served
     dram_read_bytes, dram_write_bytes
     added, waited      attention backward: sectors added to sums; nanoseconds that a worker waits for its turns, in the mean
+
+    >>> ran = weft.simulate(weft.Attention(seq=4096, dtype="fp16"), None, "h200")
+    >>> sum(domain.misses for domain in ran.domains) == ran.total.misses
+    True
     """
 
     sectors: int
@@ -56,6 +60,12 @@ class Simulation(notebook.Shown):
     simulated          the share of the steps that was simulated; 1 without a limit
     profile, seed, piece_visits, elapsed_seconds  the kernel's profile, the seed, how often a worker asked for a piece, what the
                        simulation took
+
+    >>> ran = weft.simulate(weft.Attention(seq=32768, dtype="fp16"), {"tile": (64, 64)}, "gb10")
+    >>> ran.misses, ran.compulsory_misses
+    (524288, 524288)
+    >>> print(f"{ran.rate}, {ran.efficiency:.0%} of the machine's")
+    69.8 TFLOP/s, 56% of the machine's
     """
 
     machine: str
@@ -141,6 +151,9 @@ def simulate(problem: Problem, schedule: schedules.ScheduleLike = None, machine:
     stages    steps that a worker requests ahead of the one it computes; None: the profile's
     limit     start no tile after this many steps, and scale what was counted; 0: simulate all
     page_table  an attention with pages: the pages of each sequence, kv_seq / page of them; None: all apart, and nobody shares one
+
+    >>> weft.simulate(weft.Attention(seq=32768, dtype="fp16"), {"tile": (64, 64), "sweep": "sawtooth"}, "gb10").misses
+    524288
     """
     where = machines.of(machine) or machines.Machine.host()
     plan = plans.plan(problem, schedule, where)
@@ -161,7 +174,12 @@ def curve_points(count: int):
 
 def curve(problem: Problem, schedule: schedules.ScheduleLike = None, machine: machines.MachineLike = None, *,
           count: int = 64) -> List[Tuple[int, int]]:  # fmt: skip
-    """(bytes of one domain's L2, misses) for `count` sizes of the L2, from almost nothing to all of the data."""
+    """(bytes of one domain's L2, misses) for `count` sizes of the L2, from almost nothing to all of the data.
+
+    >>> points = weft.curve(weft.Gemm(4096, 4096, 512, "bf16"), {"order": "raster-n"}, "h100", count=4)
+    >>> [misses for _, misses in points] == sorted((misses for _, misses in points), reverse=True)
+    True
+    """
     plan, points = plans.plan(problem, schedule, machine), curve_points(count)
     _c.call(_c.library.weft_simulate_curve, plan._handle, None, points, count)
     return [(point.l2_bytes, point.misses) for point in points]
@@ -169,7 +187,14 @@ def curve(problem: Problem, schedule: schedules.ScheduleLike = None, machine: ma
 
 @dataclasses.dataclass(frozen=True)
 class Comparison(notebook.Shown):
-    """One problem under several schedules on one machine: (name, simulation) for each, in the order they were given."""
+    """One problem under several schedules on one machine: (name, simulation) for each, in the order they were given.
+
+    >>> comparison = weft.compare(weft.Gemm(4096, 4096, 512, "bf16"), [{"order": "raster-n"}, {"order": "hilbert"}], "h100")
+    >>> [name for name, simulation in comparison.rows]
+    ['raster-n', 'hilbert']
+    >>> comparison.best[1].seconds == min(simulation.seconds for _, simulation in comparison.rows)
+    True
+    """
 
     problem: Problem
     machine: str
@@ -199,7 +224,12 @@ Schedules = Union[Mapping[str, schedules.ScheduleLike], Iterable[schedules.Sched
 
 
 def compare(problem: Problem, candidates: Schedules, machine: machines.MachineLike = None, **options) -> Comparison:
-    """Simulates a problem under several schedules: a dict of them by name, or a list. Options are those of weft.simulate()."""
+    """Simulates a problem under several schedules: a dict of them by name, or a list. Options are those of weft.simulate().
+
+    >>> print(weft.compare(weft.Attention(seq=4096, dtype="fp16"), {"up": {"sweep": "forward"}}, "gb10"))
+                ms  TFLOP/s         misses    hits   DRAM GB
+    up ...
+    """
     where = machines.of(machine) or machines.Machine.host()
     named = candidates.items() if isinstance(candidates, Mapping) else [(str(schedules.of(s)), s) for s in candidates]
     rows = tuple((name, simulate(problem, schedule, where, **options)) for name, schedule in named)
