@@ -13,10 +13,11 @@ from .compute import linear, matmul  # they take JAX arrays as they are, and so 
 from .errors import Invalid, Unsupported
 from .frameworks import JAX
 from .grouped import grouped_matmul
+from .jax_ring import ring_attention
 from .operations import ATTENTION, ATTENTION_BACKWARD, attention_options
 from .xla import Call
 
-__all__ = ["attention", "grouped_matmul", "linear", "matmul"]
+__all__ = ["attention", "grouped_matmul", "linear", "matmul", "ring_attention"]
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))

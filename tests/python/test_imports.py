@@ -19,7 +19,7 @@ traces tables
 ranks
 picture html_tables compute masks by_torch
 transformers cascade grouped dist products xla
-jax_products
+jax_products jax_ring
 torch jax
 flash_attn
 flash_attn_3 vllm sglang
