@@ -6,11 +6,14 @@ import csv
 import dataclasses
 import io
 import os
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from . import machines as _machines
-from . import notebook, plots, problems, schedules, simulation
+from . import notebook, plots, problems, simulation
 from .errors import Invalid
+from .machines import Machine
+from .machines import of as machine_of
+from .schedules import Schedule
+from .schedules import of as schedule_of
 
 _COUNTS = ("seconds", "tflops", "efficiency", "misses", "hits", "hit_rate", "sectors", "dram_read_bytes", "dram_write_bytes",
            "compulsory_misses", "simulated", "profile")  # fmt: skip
@@ -92,6 +95,9 @@ class Table(dict, notebook.Shown):
         return plots.Plot(self.title, x, label, lines, words, may_be_log)
 
 
+_FIELDS = {field.name for field in dataclasses.fields(Schedule)}
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
@@ -101,11 +107,11 @@ def _cell(value: Any) -> str:
 
 
 def _named(what: str, values: Any, one: Any, name: Callable[[Any], str]) -> Dict[str, Any]:
-    """What was given, by name: a dict, or one, or several of type `one`."""
-    if isinstance(values, Mapping) and not _is_fields(what, values):
+    """What was given, by name: a dict, or one, or several of type `one`. A dict may also be the fields of one schedule."""
+    if isinstance(values, Mapping) and not (one is Schedule and values and set(values) <= _FIELDS):
         found = dict(values)
     else:
-        several = [values] if values is None or isinstance(values, one) else list(values)
+        several = [values] if values is None or isinstance(values, (one, Mapping, str, os.PathLike)) else list(values)
         found = {name(value): value for value in several}
         if len(found) != len(several):
             raise Invalid(f"two {what} are alike, or have one name: give a dict of them by names that differ")
@@ -114,9 +120,9 @@ def _named(what: str, values: Any, one: Any, name: Callable[[Any], str]) -> Dict
     return found
 
 
-def _is_fields(what: str, values: Mapping[str, Any]) -> bool:
-    """Whether a mapping is a schedule's fields, rather than schedules by name."""
-    return what == "schedules" and bool(values) and set(values) <= {field.name for field in dataclasses.fields(schedules.Schedule)}
+def _machine_name(machine: Any) -> str:
+    found = machine_of(machine)
+    return "host" if found is None else found.name
 
 
 def _differing(several: Sequence[problems.Problem]) -> List[str]:
@@ -136,8 +142,8 @@ def sweep(problem: Any, schedules: Any = None, machines: Any = None, *, progress
     progress   called with the rows that are done and with all of them
     options    those of weft.simulate(), such as limit
 
-    Columns are the axes: the names of problems, or of different operations, the fields by which they differ, machine and schedule (as given); then `resolved`, the schedule with every
-    choice made, and what weft.Simulation has.
+    Columns: `problem`, where names were given or operations differ, and the fields by which problems differ; machine; schedule, as given;
+    resolved, the schedule with every choice made; and what weft.Simulation has.
 
     >>> sizes = [weft.Attention(seq=seq, dtype="fp16") for seq in (16384, 32768, 65536)]
     >>> table = weft.sweep(sizes, {"up": {"sweep": "forward"}, "up and down": {"sweep": "sawtooth"}}, "gb10", limit=20000)
@@ -149,9 +155,8 @@ def sweep(problem: Any, schedules: Any = None, machines: Any = None, *, progress
     posed = _named("problems", problem, problems.Problem, repr)
     for one in posed.values():
         problems.check(one)
-    given = _named("schedules", schedules, (_schedule, Mapping), lambda one: str(_of(one)))
-    where = {name: _machines.of(one) or _machines.Machine.host() for name, one in
-             _named("machines", machines, (_machines.Machine, str, os.PathLike), lambda one: "host" if one is None else _machines.of(one).name).items()}  # fmt: skip
+    given = _named("schedules", schedules, Schedule, lambda one: str(schedule_of(one)))
+    where = {name: machine_of(one) or Machine.host() for name, one in _named("machines", machines, Machine, _machine_name).items()}
     differing, subjects = _differing(list(posed.values())), list(dict.fromkeys(one.subject for one in posed.values()))
     by_name = isinstance(problem, Mapping) or len(subjects) > 1
     rows: List[Dict[str, Any]] = []
@@ -166,6 +171,3 @@ def sweep(problem: Any, schedules: Any = None, machines: Any = None, *, progress
                     progress(len(rows), len(posed) * len(where) * len(given))
     axes = [*about, *(name for name, several in (("machine", where), ("schedule", given)) if len(several) > 1)]
     return Table(", ".join(subjects), axes or ["schedule"], rows)
-
-
-_schedule, _of = schedules.Schedule, schedules.of  # sweep() has an argument of the module's name
