@@ -74,6 +74,7 @@ typedef struct weft_pieces {
     int64_t steps;
     const char *step;  /* "key block" */
     const char *read;  /* "blocks of K and V" */
+    const char *row, *column; /* of the grid of tiles: "head", "query block" */
     int64_t per_piece; /* tensors that a piece is made of */
     int64_t passes;    /* of a visit, each with streams, a beginning and an end of its own; 0: one */
     double largest;    /* sectors of the largest piece, at most */

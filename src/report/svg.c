@@ -64,7 +64,7 @@ static double put_grid(weft_bytes *out, const weft_view_schedule *s, double x, d
         weft_bytes_text(out, "\"/>\n");
     }
     weft_bytes_text(out, "</g>\n");
-    if (s->grid.lines == 1 && s->recording.count <= PATH_TILES && s->grid.cluster_rows * s->grid.cluster_cols == 1) {
+    if (s->grid.lines == 1 && s->grid.banks == 1 && s->recording.count <= PATH_TILES && s->grid.cluster_rows * s->grid.cluster_cols == 1) {
         double(*at)[2] = calloc((size_t)s->grid.positions, sizeof *at);
         out->failed |= !at;
         for (size_t i = 0; at && i < s->recording.count; i++) {

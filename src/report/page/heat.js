@@ -18,7 +18,7 @@ function cursorLine(context, x, height) {
   context.fillRect(x - 1, 0, 2, height);
 }
 
-// Key blocks (or k slices) down, time to the right: blue where any line of any domain holds them; one worker's way over it.
+// Steps (key blocks, say) down, time to the right: filled where any line of any domain holds them; one worker's way over it.
 class Held {
   constructor(parent, schedule, longest) {
     this.schedule = schedule;
@@ -56,6 +56,7 @@ class Held {
   }
 
   draw(time) {
+    if (!this.canvas.offsetParent) return; // of a schedule that is not shown
     const { trace } = this.schedule, { map } = trace, left = 46, bottom = 28, height = 210;
     const width = this.canvas.parentElement.clientWidth - horizontalPadding(this.canvas.parentElement);
     const context = prepare(this.canvas, width, height), tall = height - bottom;
@@ -63,14 +64,7 @@ class Held {
     const scale = (width - left) / this.longest, x = (seconds) => left + seconds * scale;
     context.imageSmoothingEnabled = false;
     context.drawImage(this.image, left, 0, trace.seconds * scale, tall);
-    context.strokeStyle = css("--miss");
-    context.lineWidth = 1.4;
-    context.beginPath();
-    for (let f = 0; f < trace.frames; f++) {
-      const step = Math.floor(trace.place[f * trace.workers] / 2) - 1;
-      if (step >= 0) context.lineTo(x(((f + 1) / trace.frames) * trace.seconds), ((step + 0.5) / map.steps) * tall);
-    }
-    context.stroke();
+    this.drawWay(context, x, tall);
     timeAxis(context, width, height, left, bottom, this.longest);
     context.textAlign = "right";
     context.textBaseline = "top";
@@ -78,6 +72,27 @@ class Held {
     context.textBaseline = "bottom";
     context.fillText(`${map.steps - 1}`, left - 6, tall);
     cursorLine(context, x(Math.min(time, this.longest)), tall);
+  }
+
+  // The way of worker 0: of one colour where it hits, of another where something was missing. It jumps to where a tile begins.
+  drawWay(context, x, tall) {
+    const { trace } = this.schedule, { map } = trace, colours = [css("--ink"), css("--miss")];
+    const points = [], line = (from, to, colour, width) => {
+      context.strokeStyle = colour;
+      context.lineWidth = width;
+      context.beginPath();
+      context.moveTo(from.x, from.y);
+      context.lineTo(to.x, to.y);
+      context.stroke();
+    };
+    for (let f = 0; f < trace.frames; f++) {
+      const coded = trace.place[f * trace.workers], step = Math.floor(coded / 2) - 1;
+      if (step >= 0) points.push({ x: x(((f + 1) / trace.frames) * trace.seconds), y: ((step + 0.5) / map.steps) * tall, colour: colours[coded % 2] });
+    }
+    context.lineCap = "round";
+    const pairs = points.slice(1).map((to, i) => [points[i], to]).filter(([from, to]) => Math.abs(to.y - from.y) < 0.4 * tall);
+    for (const [from, to] of pairs) line(from, to, css("--card"), 3.2);
+    for (const [from, to] of pairs) line(from, to, to.colour, 1.6);
   }
 }
 
@@ -103,6 +118,7 @@ class Reuse {
   }
 
   draw(time) {
+    if (!this.canvas.offsetParent) return; // of a schedule that is not shown
     const { trace } = this.schedule, { reuse } = trace, left = 66, bottom = 28, height = 250;
     const width = this.canvas.parentElement.clientWidth - horizontalPadding(this.canvas.parentElement);
     const context = prepare(this.canvas, width, height), tall = height - bottom;
