@@ -254,8 +254,8 @@ static json_t *schedule_json(const weft_view_schedule *s) {
                                            (json_int_t)s->curve[i].misses));
     }
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "name", s->name, "simulation", simulation_of(s), "bound",
-                     bound_json(s), "grid", grid_json(&s->grid), "trace", weft_recording_json(&s->recording, s->subject.machine->l2_sector),
-                     "curve", curve);
+                     bound_json(s), "grid", grid_json(&s->grid), "trace",
+                     weft_recording_json(&s->recording, s->subject.machine->l2_sector), "curve", curve);
 }
 
 json_t *weft_view_json(const weft_view *view, const char *command) {

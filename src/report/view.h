@@ -30,7 +30,7 @@ typedef struct weft_view_schedule {
     weft_recording recording;
     weft_view_grid grid;
     weft_bound bound; /* of a plan */
-    int by_step; /* what is held by column of the map through time tells more than the grid does */
+    int by_step;      /* what is held by column of the map through time tells more than the grid does */
     weft_curve_point curve[WEFT_VIEW_POINTS];
     size_t points;
 } weft_view_schedule;

@@ -13,10 +13,10 @@ enum { WEFT_RECORDING_LINES = 2 };
 /* One visit. The counts are those of all lookups that it caused, in its own domain and at homes elsewhere. */
 typedef struct weft_recording_visit {
     int64_t worker, position, tile; /* tile: row by row over the grid; with clusters the first of the cluster */
-    int64_t first, last, steps; /* numbers of the steps it takes, and how many */
+    int64_t first, last, steps;     /* numbers of the steps it takes, and how many */
     int direction;
     int64_t line[WEFT_RECORDING_LINES]; /* of the first sections: which line of each it reads; -1: not one line */
-    double begin, end; /* seconds */
+    double begin, end;                  /* seconds */
     uint64_t hits, misses;
     uint64_t in_flight; /* of the hits, sectors that were on their way: merged before they are counted */
 } weft_recording_visit;

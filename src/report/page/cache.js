@@ -71,7 +71,7 @@ class Cache {
     const at = frame * trace.domains + d, streams = trace.counters.streams[at] / this.capacity, others = trace.counters.others[at] / this.capacity;
     bar.children[0].style.width = portion(streams);
     bar.children[1].style.width = portion(others);
-    share.textContent = `${percent(streams + others, 0)}${trace.domains > 2 ? "" : " of the L2 in use"}`;
+    share.textContent = `${percent(streams + others, 0)}${trace.domains > 2 ? "" : " full"}`;
   }
 
   // The line that a visit reads of each section; -1: of a trace, whose steps may read any blocks.

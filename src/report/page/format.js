@@ -36,6 +36,7 @@ function duration(seconds, of = seconds) {
   }
 }
 
+const timesText = (times) => digits(times, times < 10 ? 1 : 0);
 const plural = (n, word) => `${whole(n)} ${word}${n === 1 ? "" : "s"}`;
 const hex = (colour) => `#${colour.toString(16).padStart(6, "0")}`;
 const colourOf = (i) => `var(--schedule-${i % 8})`; // of a schedule; states have colours of their own

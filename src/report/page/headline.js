@@ -2,7 +2,6 @@
 
 const runOf = (s) => s.simulation.predicted.seconds;
 const missesOf = (s) => s.simulation.l2.misses;
-const timesText = (times) => digits(times, times < 10 ? 1 : 0);
 
 // What takes the time of a run, or "" where nothing is known of its steps.
 function boundOf(s, machine) {

@@ -18,7 +18,9 @@ function cursorLine(context, x, height) {
   context.fillRect(x - 1, 0, 2, height);
 }
 
-// Steps (key blocks, say) down, time to the right: filled where any line of any domain holds them; one worker's way over it.
+const JUST = 4; // frames in which something "came in just now", a sixtieth of the run
+
+// Steps (key blocks, say) down, time to the right: filled where any line of any domain holds them, of another colour where they came in; one worker's way over it.
 class Held {
   constructor(parent, schedule, longest) {
     this.schedule = schedule;
@@ -43,12 +45,13 @@ class Held {
 
   // Paints the picture in the theme's colours.
   reset() {
-    const { trace } = this.schedule, { map } = trace, empty = rgb(css("--empty")), held = rgb(css("--held"));
+    const { trace } = this.schedule, { map } = trace, empty = rgb(css("--empty")), held = rgb(css("--held")), miss = rgb(css("--miss"));
     const pixels = this.image.getContext("2d").createImageData(trace.frames, map.cols);
     for (let f = 0; f < trace.frames; f++) {
       for (let c = 0; c < map.cols; c++) {
-        const level = this.level[f * map.cols + c], at = 4 * (c * trace.frames + f), part = level ? 0.25 + (0.75 * level) / map.full : 0;
-        for (let k = 0; k < 3; k++) pixels.data[at + k] = empty[k] + (held[k] - empty[k]) * part;
+        const level = this.level[f * map.cols + c], before = f >= JUST ? this.level[(f - JUST) * map.cols + c] : 0;
+        const at = 4 * (c * trace.frames + f), ink = level > before ? miss : held, part = level ? 0.25 + (0.75 * level) / map.full : 0;
+        for (let k = 0; k < 3; k++) pixels.data[at + k] = empty[k] + (ink[k] - empty[k]) * part;
         pixels.data[at + 3] = 255;
       }
     }
@@ -74,25 +77,21 @@ class Held {
     cursorLine(context, x(Math.min(time, this.longest)), tall);
   }
 
-  // The way of worker 0: of one colour where it hits, of another where something was missing. It jumps to where a tile begins.
+  // The way of worker 0. It jumps to where a tile begins.
   drawWay(context, x, tall) {
-    const { trace } = this.schedule, { map } = trace, colours = [css("--ink"), css("--miss")];
-    const points = [], line = (from, to, colour, width) => {
-      context.strokeStyle = colour;
-      context.lineWidth = width;
-      context.beginPath();
-      context.moveTo(from.x, from.y);
-      context.lineTo(to.x, to.y);
-      context.stroke();
-    };
+    const { trace } = this.schedule;
+    let before = null;
+    context.beginPath();
     for (let f = 0; f < trace.frames; f++) {
-      const coded = trace.place[f * trace.workers], step = Math.floor(coded / 2) - 1;
-      if (step >= 0) points.push({ x: x(((f + 1) / trace.frames) * trace.seconds), y: ((step + 0.5) / map.steps) * tall, colour: colours[coded % 2] });
+      const step = Math.floor(trace.place[f * trace.workers] / 2) - 1;
+      if (step < 0) continue;
+      const jumps = before === null || Math.abs(step - before) > 0.4 * trace.map.steps;
+      context[jumps ? "moveTo" : "lineTo"](x(((f + 1) / trace.frames) * trace.seconds), ((step + 0.5) / trace.map.steps) * tall);
+      before = step;
     }
-    context.lineCap = "round";
-    const pairs = points.slice(1).map((to, i) => [points[i], to]).filter(([from, to]) => Math.abs(to.y - from.y) < 0.4 * tall);
-    for (const [from, to] of pairs) line(from, to, css("--card"), 3.2);
-    for (const [from, to] of pairs) line(from, to, to.colour, 1.6);
+    context.strokeStyle = css("--ink");
+    context.lineWidth = 1.2;
+    context.stroke();
   }
 }
 

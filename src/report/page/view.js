@@ -20,8 +20,8 @@ function writeTexts() {
   by("lead").append(make("b", {}, data.title), ` on ${machine.title}: ${plural(machine.workers, "worker")}, ${room}.`);
   by("finding").textContent = findingOf(data);
   by("time-text").textContent = "How much of what workers ask for is in the L2, and how much has had to be fetched so far.";
-  by("held-text").textContent = `${map.step[0].toUpperCase()}${map.step.slice(1)}s from first (top) to last, filled where an L2 holds them, and the way of one worker. Where it runs into what is held, the data is still there.`;
-  by("held-keys").append(keyItem(swatch("var(--held)"), "held"), keyItem(swatch("var(--ink)", "line"), "a worker that hits"), keyItem(swatch("var(--miss)", "line"), "the worker misses"));
+  by("held-text").textContent = `${map.step[0].toUpperCase()}${map.step.slice(1)}s from first (top) to last, filled where an L2 holds them. Where the way of a worker runs into what is held, the data is still there.`;
+  by("held-keys").append(keyItem(swatch("var(--held)"), "held"), keyItem(swatch("var(--miss)"), "came in just now: a miss"), keyItem(swatch("var(--ink)", "line"), "the way of one worker"));
   by("curve-text").textContent = `Misses for every size of ${machine.domains > 1 ? `the L2 of a ${machine.domain}` : "the L2"}, with workers in step and strict LRU. The dots are the simulated runs above, drift included.`;
   by("reuse-text").textContent = `The height is how much other data was touched since a sector was touched last. What lies above the dashed line, the capacity ${machine.domains > 1 ? `of one ${machine.domain}` : "of the L2"}, is gone when it is needed again.`;
   by("reuse-keys").append(make("li", {}, "few sectors", ramp(data.ramp), "many"));
