@@ -26,19 +26,19 @@ function spreadOut(wanted, apart, top, bottom) {
 }
 
 // `spec`: {title, describe, xLabel, yLabel, xMost, yMost, yLeast, xText, yText, height, series: [{name, colour, dash, points: [[x, y]],
-// dots, end, endAt}], mark: {x, text}}. `end` is what stands at the end of a line, or at the height endAt; where there is none, keys are
-// below. Returns {draw, cursor}.
+// dots, end, endAt}], mark: {x, text}}. `end` stands at the end of a line, or at the height endAt, behind its name; on narrow screens
+// names are in the keys below, as those of lines without `end` are. Returns {draw, cursor}.
 function lineChart(parent, spec) {
   const figure = make("figure", { class: "chart" });
-  const keyed = spec.series.filter((s) => s.end === undefined && s.name);
-  const keys = keysOf(...keyed.map((s) => keyItem(swatch(s.colour, s.dots ? "dot" : "line"), s.name)));
   const ended = spec.series.filter((s) => s.end !== undefined && s.points.length);
   let place = null, cursorAt = null;
 
   function draw() {
     const width = Math.max(260, Math.floor(parent.clientWidth - horizontalPadding(parent))), height = spec.height ?? 280;
-    const room = ended.length ? Math.max(...ended.map((s) => s.end.length)) * 7.3 + 18 : 14;
-    const left = 52, right = Math.min(room, width * 0.4), top = 34, bottom = 46;
+    const narrow = width < 460, endOf = (s) => (narrow ? s.end : `${s.name} ${s.end}`);
+    const keyed = spec.series.filter((s) => s.name && (narrow || s.end === undefined));
+    const room = ended.length ? Math.max(...ended.map((s) => endOf(s).length)) * 7.3 + 18 : 14;
+    const left = 52, right = Math.min(room, width * 0.5), top = 34, bottom = 46;
     const x = (v) => left + ((width - left - right) * v) / spec.xMost;
     const least = spec.yLeast ?? 0, y = (v) => top + (height - top - bottom) * (1 - (Math.max(v, least) - least) / (spec.yMost - least));
     const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": spec.describe });
@@ -48,7 +48,7 @@ function lineChart(parent, spec) {
       svg.append(make("line", { class: v > least ? "rule" : "axis", x1: left, x2: width - right, y1: y(v), y2: y(v) }));
       text({ x: left - 8, y: y(v) + 4, "text-anchor": "end" }, spec.yText(v));
     }
-    for (const v of ticksTo(spec.xMost, width < 460 ? 4 : 7)) {
+    for (const v of ticksTo(spec.xMost, narrow ? 4 : 7)) {
       svg.append(make("line", { class: "axis", x1: x(v), x2: x(v), y1: height - bottom, y2: height - bottom + 5 }));
       text({ x: x(v), y: height - bottom + 20, "text-anchor": "middle" }, spec.xText(v));
     }
@@ -65,7 +65,7 @@ function lineChart(parent, spec) {
     ended.forEach((s, i) => {
       const at = width - right + 12;
       svg.append(make("path", { class: "leader", style: `stroke: ${s.colour}`, d: s.endAt === undefined ? `M${x(ends[i][0])} ${y(ends[i][1])}L${at - 4} ${heights[i]}` : `M${at - 9} ${heights[i]}h6` }));
-      text({ class: "end", x: at, y: heights[i] + 4 }, s.end);
+      text({ class: "end", x: at, y: heights[i] + 4 }, endOf(s));
     });
     if (spec.mark && spec.mark.x <= spec.xMost) {
       const at = x(spec.mark.x), flip = at > width * 0.5;
@@ -82,7 +82,7 @@ function lineChart(parent, spec) {
       line.setAttribute("visibility", "visible");
     };
     place(cursorAt);
-    figure.replaceChildren(svg, keys);
+    figure.replaceChildren(svg, keysOf(...keyed.map((s) => keyItem(swatch(s.colour, s.dots ? "dot" : "line"), s.name))));
     if (spec.title) figure.prepend(make("h3", {}, spec.title));
   }
   parent.append(figure);

@@ -24,26 +24,27 @@ function startCurves({ schedules, machine }, longest) {
   const card = () => document.getElementById("time").appendChild(make("div", { class: "card" }));
   const [unit, unitName] = unitOf(longest), millions = (v) => `${+(v / 1e6).toPrecision(4)}`;
   const time = { xLabel: `time (${unitName})`, xMost: longest / unit, xText: (v) => `${+v.toPrecision(4)}` };
+  const says = (list) => list.map((s) => `${s.name} ${s.end}`).join(", ");
   const series = (points, end) => schedules.map((s, i) => ({ name: s.name, colour: colourOf(i), dash: dashOf(i), points: points(s), end: end(s) }));
-  const most = Math.max(...schedules.map(missesOf)), rates = series(shares, (s) => `${s.name} ${percent(s.simulation.l2.hit_rate)}`);
+  const most = Math.max(...schedules.map(missesOf)), rates = series(shares, (s) => percent(s.simulation.l2.hit_rate));
   const yLeast = leastOf(rates.map((r) => r.points));
   rates.forEach((r, i) => {
     r.points = r.points.map(([t, share]) => [t / unit, share]);
     r.endAt = 100 * schedules[i].simulation.l2.hit_rate;
   });
   const hits = lineChart(card(), { ...time, yLabel: `L2 hits (% of lookups${yLeast ? `, from ${yLeast}` : ""}; at the right: of all)`, yMost: 100, yLeast, yText: (v) => `${v}`, series: rates,
-    describe: `Hit rate through time. In all: ${rates.map((r) => r.end).join(", ")}` });
-  const sums = series((s) => [[0, 0], ...Array.from(s.trace.total.misses, (m, f) => [(((f + 1) / s.trace.frames) * s.trace.seconds) / unit, m])], (s) => `${s.name} ${count(missesOf(s))}`);
-  const misses = lineChart(card(), { ...time, yLabel: "misses so far (million sectors)", yMost: most * 1.05, yText: millions, series: sums, describe: `Misses so far. At the end: ${sums.map((r) => r.end).join(", ")}` });
+    describe: `Hit rate through time. In all: ${says(rates)}` });
+  const sums = series((s) => [[0, 0], ...Array.from(s.trace.total.misses, (m, f) => [(((f + 1) / s.trace.frames) * s.trace.seconds) / unit, m])], (s) => count(missesOf(s)));
+  const misses = lineChart(card(), { ...time, yLabel: "misses so far (million sectors)", yMost: most * 1.05, yText: millions, series: sums, describe: `Misses so far. At the end: ${says(sums)}` });
 
   // To the right of where every curve has come down there is nothing to see.
   const down = (s) => s.curve.find((p) => p.misses <= 1.005 * s.curve[s.curve.length - 1].misses).l2_bytes;
   const mostBytes = Math.max(machine.l2_bytes, ...schedules.map(down)) * 1.3, mostMisses = Math.max(most, ...schedules.flatMap((s) => s.curve.map((p) => p.misses)));
   const shown = (s) => s.curve.filter((p) => p.l2_bytes <= mostBytes), last = (s) => shown(s).at(-1)?.misses ?? 0;
-  const lines = series((s) => shown(s).map((p) => [p.l2_bytes / MEBI, p.misses]), (s) => `${s.name} ${count(last(s))}`);
+  const lines = series((s) => shown(s).map((p) => [p.l2_bytes / MEBI, p.misses]), (s) => count(last(s)));
   const runs = schedules.map((s, i) => ({ colour: colourOf(i), dots: true, points: [[machine.l2_bytes / MEBI, missesOf(s)]] }));
   const curve = lineChart(document.getElementById("curve"), { xLabel: `L2${machine.domains > 1 ? ` of one ${machine.domain}` : ""} (MiB)`, xMost: mostBytes / MEBI, xText: (v) => `${v}`, height: 330,
     yLabel: "misses (million sectors)", yMost: mostMisses * 1.05, yText: millions, mark: { x: machine.l2_bytes / MEBI, text: `this machine: ${binarySize(machine.l2_bytes)}` },
-    describe: `Misses against the size of the L2. At its largest: ${lines.map((r) => r.end).join(", ")}`, series: [...lines, ...runs] });
+    describe: `Misses against the size of the L2. At its largest: ${says(lines)}`, series: [...lines, ...runs] });
   return { timed: [hits, misses], all: [hits, misses, curve], unit };
 }
