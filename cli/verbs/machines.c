@@ -17,18 +17,18 @@ static int show_machine(const settings *s, const char *name) {
     if (status) {
         return complain_status(status, &message);
     }
-    return print_values(s, machine.name, machine.title, values, count < MAX_VALUES ? count : MAX_VALUES);
+    return print_values(s, machine.name, machine.title, values, count < MAX_VALUES ? count : MAX_VALUES, "machine");
 }
 
 int cmd_machines(const settings *s, const char *const *words, size_t count) {
     if (count == 1 && strcmp(words[0], "probe") == 0) {
         return probe_machine(s);
     }
-    if (s->output) {
-        return complain(EXIT_USAGE, "--output is for 'weft machines probe'");
-    }
     if (count == 1) {
         return show_machine(s, words[0]);
+    }
+    if (s->output) {
+        return complain(EXIT_USAGE, "--output is for 'weft machines NAME' or 'weft machines probe'");
     }
     json_t *list = json_array();
     for (size_t i = 0; weft_machine_name(i); i++) {
