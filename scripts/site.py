@@ -62,14 +62,12 @@ class Rewriter:
             if part.startswith("```"):
                 out.append(part)
                 continue
-            for line in part.splitlines(keepends=True):
-                heading = re.match(r"(#+) (.*)", line)
-                if heading:
-                    tree = line.strip() == TREES.get(page.relative_to(ROOT).as_posix())
-                    name = label(page) if title else label(page, anchor(heading[2]))
-                    name = "mainpage" if name == "index" else name
-                    line, title = f"{line.rstrip()} {{#{name}}}\n", False
-                out.append(LINK.sub(lambda match, t=tree: self.link(page, t, match), line))
+            for text in re.split(r"(^#+ .*\n)", part, flags=re.MULTILINE):
+                if text.startswith("#"):
+                    tree = text.strip() == TREES.get(page.relative_to(ROOT).as_posix())
+                    name = label(page) if title else label(page, anchor(text.lstrip("#").strip()))
+                    text, title = f"{text.rstrip()} {{#{'mainpage' if name == 'index' else name}}}\n", False
+                out.append(LINK.sub(lambda match, t=tree: self.link(page, t, match), text))
         return f"# {page.stem} {{#{label(page)}}}\n\n{''.join(out)}" if title else "".join(out)
 
 
