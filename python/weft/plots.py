@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import os
-import tempfile
 from typing import Any, Mapping, Sequence, Tuple, Union
 
 from . import _c, notebook
@@ -71,6 +70,8 @@ class Plot(notebook.Shown):
     @property
     def svg(self) -> str:
         """The picture as text."""
+        import tempfile  # takes longer than the rest of the package
+
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "plot.svg")
             self.save(path)
