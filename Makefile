@@ -68,7 +68,7 @@ NIGHTLY = WEFT_TEST_SEED=$(SEED) WEFT_TEST_ROUNDS=$(ROUNDS)
 nightly: test test-threads test-cross test-all test-sanitize fuzz
 
 # All tests; CUDA kernels of all types are compiled for all chips.
-test-all: deps-test deps-docs
+test-all: deps-test deps-deb deps-docs
 	cmake -S . -B $(BUILD)/nightly $(DEVELOPER) -DWEFT_CUDA=ON
 	cmake --build $(BUILD)/nightly -j $(JOBS)
 	cd $(BUILD)/nightly && $(NIGHTLY) $(CTEST) -LE gpu

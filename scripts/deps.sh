@@ -58,6 +58,7 @@ dpkg-dev command -v dpkg-buildpackage
 debhelper command -v dh
 dh-python command -v dh_python3
 lintian command -v lintian
+debootstrap command -v debootstrap
 LIST
         ;;
     build) ;;

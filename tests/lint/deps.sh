@@ -44,6 +44,8 @@ wants() {
 
 ask test
 wants cmake clang libcmocka-dev chromium-headless-shell shellcheck
+ask deb
+wants debhelper lintian debootstrap
 ask cross
 wants gcc-x86-64-linux-gnu qemu-user
 if [ ! -e /usr/lib/x86_64-linux-gnu/libjansson.so ]; then
