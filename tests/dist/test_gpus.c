@@ -48,7 +48,7 @@ static void run_all(const whole *w, part *parts, int bhsd, int keeps, int on_dev
 static void matches_the_reference(void **state) {
     (void)state;
     uint64_t random = random_seed(271);
-    for (int i = 0; random_round(&random, &i, 40); i++) {
+    for (int i = 0; random_round(&random, &i, 24); i++) {
         whole w;
         part staged[MOST_RANKS], direct[MOST_RANKS];
         const fake_counts before = *counts();
