@@ -24,7 +24,7 @@ static void run_all(const whole *w, part *parts, int bhsd, int keeps, int on_dev
     for (int32_t rank = 0; rank < size; rank++) {
         weft_transport plain = WEFT_TRANSPORT_INIT;
         parts[rank] = part_of(w, rank, bhsd, keeps);
-        ranks[rank].part = &parts[rank];
+        ranks[rank] = (thread_rank){.part = &parts[rank]};
         assert_int_equal(weft_threads_transport(threads, rank, &plain, NULL), WEFT_OK);
         ranks[rank].transport = shakes ? shaken_open(&shakens[rank], &plain, random_bits(shakes)) : plain;
         ranks[rank].transport.on_device = on_device; /* the fake's memory is the host's: threads take both */
