@@ -43,7 +43,7 @@ BLOCKS = blocks(text(os.path.join(ROOT, "README.md")))
 
 
 PAGES = ["README.md", *(f"docs/{name}.md" for name in ("command", "tutorial", "faq", "adding-a-machine", "adding-a-profile"))]
-SLOW_PAGES = ["docs/gallery.md", "docs/choosing-a-machine.md"]
+SLOW_PAGES = ["docs/gallery.md", "docs/choosing-a-machine.md", "docs/own-order.md"]
 SLOW = ("weft reproduce ", "weft plan gemm --machine h100 ", "weft plan gemm --machine gb10 ")  # 5 s or more each
 
 
@@ -66,7 +66,7 @@ class Commands(unittest.TestCase):
     def follow(self, page, which=lambda line: not line.startswith(SLOW)):
         count = 0
         for kind, block in blocks(text(os.path.join(ROOT, page))):
-            lines = [] if kind == "gpu" else block.replace("\\\n", " ").splitlines()
+            lines = [] if kind == "gpu" else re.sub(r" *\\\n *", " ", block).splitlines()
             for line in lines:
                 if re.match(r"weft |python3 -c |sed ", line) and which(line):
                     self.shell(re.split(r" {2,}(?![^']*' )", line)[0])  # what two blanks set apart is a comment
