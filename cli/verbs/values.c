@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weft/report.h>
+
 #include "base/file.h"
 #include "base/json.h"
 #include "cli.h"
@@ -59,8 +61,10 @@ int print_values(const settings *s, const char *name, const char *title, const w
         const weft_machine_value *v = &values[i];
         char key[64], value[160];
         snprintf(key, sizeof key, "%s.%s", v->section, v->key);
-        snprintf(value, sizeof value, "%s %s", v->value, v->unit);
-        printf("  %-26s%-24s%s\n", key, value, v->source);
+        const double bytes = strcmp(v->unit, "bytes") == 0 ? strtod(v->value, NULL) : 0;
+        snprintf(value, sizeof value, "%s %s%s%s", v->value, v->unit, bytes >= 1024 ? " = " : "",
+                 bytes >= 1024 ? weft_memory_text(bytes).text : "");
+        printf("  %-26s%-30s%s\n", key, value, v->source);
     }
     return EXIT_OK;
 }
