@@ -43,7 +43,8 @@ BLOCKS = blocks(text(os.path.join(ROOT, "README.md")))
 
 
 PAGES = ["README.md", *(f"docs/{name}.md" for name in ("command", "tutorial", "faq", "adding-a-machine", "adding-a-profile"))]
-SLOW_PAGES = ["docs/gallery.md", "docs/choosing-a-machine.md"]
+SLOW_PAGES = ["docs/gallery.md", "docs/choosing-a-machine.md", "docs/own-order.md"]
+SLOW = ("weft reproduce ", "weft plan gemm --machine h100 ", "weft plan gemm --machine gb10 ")  # 5 s or more each
 
 
 class Commands(unittest.TestCase):
@@ -62,12 +63,12 @@ class Commands(unittest.TestCase):
         self.assertEqual((result.returncode, result.stderr), (0, ""), line)
         return result.stdout
 
-    def follow(self, page):
+    def follow(self, page, which=lambda line: not line.startswith(SLOW)):
         count = 0
         for kind, block in blocks(text(os.path.join(ROOT, page))):
-            lines = [] if kind == "gpu" else block.replace("\\\n", " ").splitlines()
+            lines = [] if kind == "gpu" else re.sub(r" *\\\n *", " ", block).splitlines()
             for line in lines:
-                if re.match(r"weft |python3 -c |sed ", line):
+                if re.match(r"weft |python3 -c |sed ", line) and which(line):
                     self.shell(re.split(r" {2,}(?![^']*' )", line)[0])  # what two blanks set apart is a comment
                     count += 1
             for command, output in re.findall(r"^\$ (weft .*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
@@ -82,10 +83,13 @@ class Commands(unittest.TestCase):
 
 
 class Slow(Commands):
+    """The same at night, of longer pages and commands."""
+
     def test_pages(self):
         for page in SLOW_PAGES:
             with self.subTest(page):
                 self.assertGreater(self.follow(page), 0)
+        self.assertGreater(self.follow("README.md", lambda line: line.startswith(SLOW)), 0)
 
     def test_measured_gain(self):
         self.environment.update(WEFT_LIBRARY=LIBRARY, PYTHONPATH=os.path.join(ROOT, "python"))
@@ -108,7 +112,8 @@ class Readme(unittest.TestCase):
         self.assertEqual(sorted(output.split()), sorted(f"{m}{n}" for m in range(3) for n in range(4)))
 
     def test_links(self):
-        pages = [os.path.join(ROOT, "README.md"), *glob.glob(os.path.join(ROOT, "docs", "**", "*.md"), recursive=True)]
+        roots = [os.path.join(ROOT, name) for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+        pages = [*roots, *glob.glob(os.path.join(ROOT, "docs", "**", "*.md"), recursive=True)]
         self.assertGreater(len(pages), 20)
         for page in pages:
             for link in links(page):
