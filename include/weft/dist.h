@@ -80,7 +80,9 @@ typedef enum weft_rank_cut {
     WEFT_CUT_CONTIGUOUS = 1, /**< rank r has the r-th run of rows */
     WEFT_CUT_STRIPED = 2,    /**< rank r has the rows r, r + ranks, r + 2 ranks, ... */
     WEFT_CUT_ZIGZAG = 3,     /**< of 2 ranks runs rank r has run r and run 2 ranks - 1 - r: equal shares of a causal mask */
-    WEFT_CUT_BALANCED = 4    /**< of 8 ranks runs each has 8, dealt by the pairs that their queries see */
+    WEFT_CUT_BALANCED = 4,   /**< of 8 ranks runs each has 8, dealt by the pairs that their queries see */
+    WEFT_CUT_M = 5, /**< a product, by all-gather: rank r has the r-th run of rows of A and of columns of B and C */
+    WEFT_CUT_K = 6  /**< a product, by reduce-scatter: rank r has the r-th run of k, and of rows of C */
 } weft_rank_cut;
 
 /** How the keys of all ranks come by each. */
@@ -158,8 +160,9 @@ WEFT_API void weft_dist_destroy(weft_dist *dist);
 /** The choices made. */
 WEFT_API weft_ranks weft_dist_ranks(const weft_dist *dist);
 
-/** Which rows: of the queries (0), which are also those of O, or of the keys (1). */
-enum { WEFT_QUERY_ROWS = 0, WEFT_KEY_ROWS = 1 };
+/** Which rows: of the queries (0), which are also those of O, or of the keys (1). Of a product: the lines that a rank has
+ * for itself, cut m columns of B and C, cut k its share of k (0); and rows of m, cut m of A, cut k of C (1). */
+enum { WEFT_QUERY_ROWS = 0, WEFT_KEY_ROWS = 1, WEFT_OWN_LINES = 0, WEFT_PART_ROWS = 1 };
 
 /** How many rows of a kind a rank has. */
 WEFT_API int64_t weft_dist_rows(const weft_dist *dist, int64_t rank, int32_t of);
