@@ -58,7 +58,8 @@ size_t weft_ranks_text(const weft_ranks *ranks, char *text, size_t size) {
         snprintf(sweep, sizeof sweep, ", sweep sawtooth");
     }
     if (r->most_keys > 0) {
-        snprintf(pieces, sizeof pieces, ", at most %" PRId64 " keys a hop", r->most_keys);
+        snprintf(pieces, sizeof pieces, ", at most %" PRId64 " %s a hop", r->most_keys,
+                 r->cut < WEFT_CUT_M ? "keys" : "rows");
     }
     const int length =
         snprintf(text, size, "cut %s, exchange %s%s, order %s%s%s%s", weft_rank_cut_name(r->cut),

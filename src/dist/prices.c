@@ -130,7 +130,8 @@ static weft_status price_of(weft_prices *prices, weft_price_key wanted, double *
         double asked = 0;
         status = 2 * prices->count >= prices->room ? grow(prices, message) : WEFT_OK;
         status = status ? status : prices->dist->kind->ask(prices, key, &asked, message);
-        if (status) {
+        if (status || asked <= 0) { /* nothing is done */
+            *seconds = 0;
             return status;
         }
         price = place_of(prices->table, prices->room, key);

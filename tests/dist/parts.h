@@ -5,7 +5,7 @@
 
 #include "shared.h"
 
-enum { MOST_RANKS = 8 };
+#include "most_ranks.h"
 
 /* A tensor of all rows, (batch, rows, heads, dim), and the part of it that a rank has. */
 typedef struct tensor {

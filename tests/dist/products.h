@@ -7,7 +7,7 @@
 
 #include "../random.h"
 
-enum { MOST_RANKS = 8 };
+#include "most_ranks.h"
 
 typedef struct whole_product {
     weft_gemm p; /* of all ranks; leading dimensions are those of `all` below */
