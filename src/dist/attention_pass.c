@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "dist/kinds.h"
+#include "dist/pass.h"
 #include "problem/problem.h"
 
 static const weft_dist_queries *queries_of(const weft_pass *p) {

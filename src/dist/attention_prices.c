@@ -1,5 +1,6 @@
 /* What the kernels of a shared attention cost: slices, adding their results, and rounding sums. */
 #include "dist/kinds.h"
+#include "dist/prices.h"
 #include "problem/problem.h"
 
 enum { QUERIES = 128, BACKWARD_QUERIES = 64, KEYS = 128 }; /* of a tile, as kernels on GPUs usually have them */

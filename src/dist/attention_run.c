@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "dist/heads.h"
 #include "dist/kinds.h"
+#include "dist/pass.h"
 #include "problem/problem.h"
 #include "ref/ref.h"
 

@@ -1,5 +1,6 @@
 /* What the kernels of a shared matrix product cost: products of slices, adding up their sums, and rounding them. */
 #include "dist/gemm_work.h"
+#include "dist/prices.h"
 #include "problem/problem.h"
 
 /* The products of a batch, one after another: of one the simulator knows. */

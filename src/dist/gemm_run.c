@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "dist/gemm_work.h"
+#include "dist/pass.h"
 #include "problem/problem.h"
 #include "ref/ref.h"
 

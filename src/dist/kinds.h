@@ -3,8 +3,11 @@
 #ifndef WEFT_DIST_KINDS_H
 #define WEFT_DIST_KINDS_H
 
-#include "dist/pass.h"
-#include "dist/prices.h"
+#include "dist/work.h"
+
+struct weft_pass;   /* pass.h */
+struct weft_prices; /* prices.h */
+struct weft_price_key;
 
 typedef struct weft_dist_kind {
     /* ---- the problem, which all ranks and the simulator share ---- */
@@ -36,7 +39,8 @@ typedef struct weft_dist_kind {
     /* ---- what it costs ---- */
 
     int64_t (*variant)(const weft_dist *dist); /* problems of unlike variants have kernels of their own */
-    weft_status (*ask)(const weft_prices *prices, const weft_price_key *key, double *seconds, weft_message *message);
+    weft_status (*ask)(const struct weft_prices *prices, const struct weft_price_key *key, double *seconds,
+                       weft_message *message);
 
     /* ---- a rank's work ---- */
 
@@ -47,8 +51,8 @@ typedef struct weft_dist_kind {
     weft_status (*plan_end)(weft_dist_work *work, weft_message *message);
     weft_status (*take)(weft_dist_work *work, weft_message *message); /* buffers that are only of this kind */
 
-    weft_status (*clear)(const weft_pass *pass); /* what is added to, beside sums of parts, which are 0 */
-    weft_status (*slice)(const weft_pass *pass, const weft_dist_slice *slice, const weft_dist_slice_plans *plans,
+    weft_status (*clear)(const struct weft_pass *pass); /* what is added to, beside sums of parts, which are 0 */
+    weft_status (*slice)(const struct weft_pass *pass, const weft_dist_slice *slice, const weft_dist_slice_plans *plans,
                          const weft_hop *hop, const weft_dist_pair *rows);
 
     /* Adds rows to rows, from a pair to another. */
@@ -74,7 +78,7 @@ size_t weft_dist_attention_told(const weft_dist *dist);
 uint64_t weft_dist_attention_memory(const weft_dist *dist, int64_t rank, int64_t most_queries, int64_t most_keys);
 int weft_dist_attention_rows_text(const weft_dist *dist, char *text, size_t size);
 int64_t weft_dist_attention_variant(const weft_dist *dist);
-weft_status weft_dist_attention_ask(const weft_prices *prices, const weft_price_key *key, double *seconds,
+weft_status weft_dist_attention_ask(const struct weft_prices *prices, const struct weft_price_key *key, double *seconds,
                                     weft_message *message);
 weft_status weft_dist_attention_begin(weft_dist_work *work, weft_message *message);
 weft_status weft_dist_attention_plan_slice(weft_dist_work *work, const weft_dist_slice *slice, weft_dist_slice_plans *plans,
@@ -82,8 +86,8 @@ weft_status weft_dist_attention_plan_slice(weft_dist_work *work, const weft_dist
 weft_status weft_dist_attention_plan_sum(weft_dist_work *work, int64_t rows, weft_dist_sum *sum, weft_message *message);
 weft_status weft_dist_attention_plan_end(weft_dist_work *work, weft_message *message);
 weft_status weft_dist_attention_take(weft_dist_work *work, weft_message *message);
-weft_status weft_dist_attention_clear(const weft_pass *pass);
-weft_status weft_dist_attention_slice(const weft_pass *pass, const weft_dist_slice *slice,
+weft_status weft_dist_attention_clear(const struct weft_pass *pass);
+weft_status weft_dist_attention_slice(const struct weft_pass *pass, const weft_dist_slice *slice,
                                       const weft_dist_slice_plans *plans, const weft_hop *hop, const weft_dist_pair *keys);
 weft_status weft_dist_attention_add(weft_dist_work *work, const weft_dist_sum *sum, const weft_dist_pair *from,
                                     const weft_dist_pair *to, weft_message *message);
@@ -102,7 +106,7 @@ size_t weft_dist_gemm_told(const weft_dist *dist);
 uint64_t weft_dist_gemm_memory(const weft_dist *dist, int64_t rank, int64_t most_own, int64_t most_rows);
 int weft_dist_gemm_rows_text(const weft_dist *dist, char *text, size_t size);
 int64_t weft_dist_gemm_variant(const weft_dist *dist);
-weft_status weft_dist_gemm_ask(const weft_prices *prices, const weft_price_key *key, double *seconds,
+weft_status weft_dist_gemm_ask(const struct weft_prices *prices, const struct weft_price_key *key, double *seconds,
                                weft_message *message);
 weft_status weft_dist_gemm_begin(weft_dist_work *work, weft_message *message);
 weft_status weft_dist_gemm_plan_slice(weft_dist_work *work, const weft_dist_slice *slice, weft_dist_slice_plans *plans,
@@ -110,9 +114,9 @@ weft_status weft_dist_gemm_plan_slice(weft_dist_work *work, const weft_dist_slic
 weft_status weft_dist_gemm_plan_sum(weft_dist_work *work, int64_t rows, weft_dist_sum *sum, weft_message *message);
 weft_status weft_dist_gemm_plan_end(weft_dist_work *work, weft_message *message);
 weft_status weft_dist_gemm_take(weft_dist_work *work, weft_message *message);
-weft_status weft_dist_gemm_clear(const weft_pass *pass);
-weft_status weft_dist_gemm_slice(const weft_pass *pass, const weft_dist_slice *slice, const weft_dist_slice_plans *plans,
-                                 const weft_hop *hop, const weft_dist_pair *rows);
+weft_status weft_dist_gemm_clear(const struct weft_pass *pass);
+weft_status weft_dist_gemm_slice(const struct weft_pass *pass, const weft_dist_slice *slice,
+                                 const weft_dist_slice_plans *plans, const weft_hop *hop, const weft_dist_pair *rows);
 weft_status weft_dist_gemm_add(weft_dist_work *work, const weft_dist_sum *sum, const weft_dist_pair *from,
                                const weft_dist_pair *to, weft_message *message);
 weft_status weft_dist_gemm_check_data(const weft_dist_work *work, const void *data, weft_data *checked,

@@ -1,4 +1,5 @@
 /* A pass: the parts of the keys come by, one a step, while the rank computes what its queries see of the last. */
+#include "dist/pass.h"
 #include "base/status.h"
 #include "dist/kinds.h"
 #include "problem/problem.h"
