@@ -142,7 +142,7 @@ typedef struct weft_dist_options {
 #define WEFT_DIST_OPTIONS_INIT                                                                                             \
     { sizeof(weft_dist_options), NULL, NULL, NULL, NULL, 0.0 }
 
-/** Shares a problem, whose sizes are those of all ranks together: a weft_attention of either operation.
+/** Shares a problem, whose sizes are those of all ranks together: a weft_attention of either operation, or a weft_gemm.
  *
  * Every rank makes it with the same problem and the same weft_ranks. Nothing is sent. Tensors of a run then have this
  * rank's rows alone: seq is weft_dist_rows(), and strides of the problem that are not all 0 are those of a rank's tensors.
@@ -150,6 +150,9 @@ typedef struct weft_dist_options {
  * Masks are none, causal, windows, chunks, a prefix and packed batches of lengths known now; scores may have a softcap,
  * sinks, slopes and, forward, a bias of (this rank's rows, all keys). What positions do not say once rows are cut is
  * refused by name: dropout, maxima, trees, block masks, used lengths, padding and caches.
+ *
+ * Of a product, a run's matrices are those of this rank, and bias and column scales are of the columns of its C. Row scales
+ * are of all m. Refused are gated products, column sums and functions, and of cut k beta, residuals and activations.
  *
  * It holds buffers for what comes and goes. Running one allocates nothing.
  */
