@@ -133,6 +133,11 @@ static weft_status take(ranks_member *m, const weft_dist_options *options) {
     return status ? status : run_forward(m, x->forward);
 }
 
+static weft_status keep(ranks_whole *w) {
+    (void)w;
+    return WEFT_OK;
+}
+
 static weft_status renew(ranks_member *m) {
     (void)m;
     return WEFT_OK;
@@ -167,4 +172,4 @@ static void release(ranks_member *m) {
     free(x->grad_sinks);
 }
 
-const ranks_kind ranks_of_attention = {sizeof(attention_parts), take, renew, run, put, release};
+const ranks_kind ranks_of_attention = {sizeof(attention_parts), keep, take, renew, run, put, release};

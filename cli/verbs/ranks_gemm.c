@@ -88,6 +88,25 @@ static weft_status take(ranks_member *m, const weft_dist_options *options) {
     return x->bias && x->column_scale ? WEFT_OK : WEFT_NO_MEMORY;
 }
 
+/* With beta a run reads C, which the check needs as it was. */
+static weft_status keep(ranks_whole *w) {
+    const weft_gemm *p = &w->q.problem.gemm;
+    const weft_gemm_data *data = w->data;
+    const size_t bytes = (size_t)(p->batch * p->m * p->n) * weft_dtype_bytes(p->c_dtype);
+    if (p->beta == 0) {
+        return WEFT_OK;
+    }
+    weft_gemm_data *before = malloc(sizeof *before + bytes);
+    if (!before) {
+        return WEFT_NO_MEMORY;
+    }
+    *before = *data;
+    before->c = before + 1;
+    memcpy(before->c, data->c, bytes);
+    w->before = before;
+    return WEFT_OK;
+}
+
 /* With beta a run reads C, which an earlier run has written. */
 static weft_status renew(ranks_member *m) {
     const gemm_parts *x = m->parts;
@@ -126,4 +145,4 @@ static void release(ranks_member *m) {
     free(x->column_scale);
 }
 
-const ranks_kind ranks_of_gemm = {sizeof(gemm_parts), take, renew, run, put, release};
+const ranks_kind ranks_of_gemm = {sizeof(gemm_parts), keep, take, renew, run, put, release};

@@ -143,35 +143,13 @@ static int report(const ranks_whole *w, const weft_plan *plan, const outcome *o)
     return code;
 }
 
-/* Data whose outputs a run reads as well is kept as it was. */
-static weft_status keep_before(ranks_whole *w) {
-    weft_buffer c = WEFT_BUFFER_INIT;
-    const int reads = w->q.problem.operation == WEFT_GEMM && w->q.problem.gemm.beta != 0;
-    const int wanted = reads && weft_problem_buffer(&w->q.problem, 2, &c, NULL) == WEFT_OK;
-    const size_t bytes = wanted ? c.elements * weft_dtype_bytes(c.dtype) : 0;
-    w->before = wanted ? malloc(bytes) : NULL;
-    if (w->before) {
-        memcpy(w->before, ((const weft_gemm_data *)w->data)->c, bytes);
-    }
-    return wanted && !w->before ? WEFT_NO_MEMORY : WEFT_OK;
-}
-
-static weft_status check(const ranks_whole *w, weft_check *check, weft_message *message) {
-    weft_gemm_data before;
-    if (w->before) {
-        before = *(const weft_gemm_data *)w->data;
-        before.c = w->before;
-    }
-    return weft_check_result(&w->q.problem, w->data, w->before ? &before : NULL, check, message);
-}
-
 static weft_status run_and_check(ranks_whole *w, weft_bench *bench, outcome *o, weft_message *message) {
     const weft_dist_traffic none = WEFT_DIST_TRAFFIC_INIT;
     weft_status status = weft_bench_data(bench, &w->data, message);
     ranks_member *members = calloc((size_t)w->ranks.ranks, sizeof *members);
     status = status || members ? status : WEFT_NO_MEMORY;
     status = status ? status : weft_threads_create(&w->threads, (int32_t)w->ranks.ranks, message);
-    status = status ? status : keep_before(w);
+    status = status ? status : w->kind->keep(w);
     for (int32_t i = 0; i < w->ranks.ranks && !status; i++) {
         members[i] = (ranks_member){.w = w, .rank = i, .expected = none, .counted = none};
     }
@@ -182,7 +160,7 @@ static weft_status run_and_check(ranks_whole *w, weft_bench *bench, outcome *o, 
             w->kind->put(&members[i]);
         }
         w->ranks = weft_dist_ranks(members[0].dist);
-        status = check(w, &o->check, message);
+        status = weft_check_result(&w->q.problem, w->data, w->before, &o->check, message);
     }
     for (int64_t i = 0; i < w->ranks.ranks && members; i++) {
         release(&members[i]);
@@ -192,6 +170,9 @@ static weft_status run_and_check(ranks_whole *w, weft_bench *bench, outcome *o, 
     weft_threads_destroy(w->threads);
     return status;
 }
+
+static const ranks_kind *const kinds[] = {
+    [WEFT_ATTENTION] = &ranks_of_attention, [WEFT_ATTENTION_BACKWARD] = &ranks_of_attention, [WEFT_GEMM] = &ranks_of_gemm};
 
 int ranks_run(const settings *s) {
     ranks_whole w = {.settings = s, .runs = s->repeat > 0 ? s->repeat : 1};
@@ -217,8 +198,10 @@ int ranks_run(const settings *s) {
         status ? status : weft_dist_create(&dist, &w.q.problem, &on_paper, &message); /* refuses before anything runs */
     status = status ? status : weft_plan_create(&plan, &w.q.problem, &w.q.options, &message);
     status = status ? status : weft_bench_open(&bench, plan, &options, &message);
-    w.kind = w.q.problem.operation == WEFT_GEMM ? &ranks_of_gemm : &ranks_of_attention;
-    status = status ? status : run_and_check(&w, bench, &o, &message);
+    if (!status) {
+        w.kind = kinds[w.q.problem.operation]; /* others have been refused */
+        status = run_and_check(&w, bench, &o, &message);
+    }
     code = status ? complain_status(status, &message) : report(&w, plan, &o);
     weft_bench_close(bench);
     weft_plan_destroy(plan);

@@ -15,7 +15,7 @@ typedef struct ranks_whole {
     weft_ranks ranks;
     weft_threads *threads;
     const void *data; /* of one run of the whole problem: inputs have been drawn */
-    void *before;     /* what outputs held that are read, too; null: none is */
+    void *before;     /* the data as it was, where a run reads what it writes; null: it does not */
     int64_t runs;
 } ranks_whole;
 
@@ -33,6 +33,8 @@ typedef struct ranks_member {
 
 typedef struct ranks_kind {
     size_t parts_size; /* bytes of what a member has, which is zero at first */
+
+    weft_status (*keep)(ranks_whole *w); /* fills in `before`, one block of memory */
 
     /* Copies a rank's part of the inputs out of the whole; m->dist is there. Then what a timed run needs before it. */
     weft_status (*take)(ranks_member *m, const weft_dist_options *options);

@@ -18,11 +18,9 @@
 
 static const weft_dist_kind attention = WEFT_DIST_KIND(attention), gemm = WEFT_DIST_KIND(gemm);
 
-/* By operation. */
-static const struct {
-    int32_t operation;
-    const weft_dist_kind *kind;
-} kinds[] = {{WEFT_ATTENTION, &attention}, {WEFT_ATTENTION_BACKWARD, &attention}, {WEFT_GEMM, &gemm}};
+static const weft_dist_kind *const kinds[] = {
+    [WEFT_ATTENTION] = &attention, [WEFT_ATTENTION_BACKWARD] = &attention, [WEFT_GEMM] = &gemm};
+enum { KINDS = sizeof kinds / sizeof *kinds };
 
 const weft_dist_kind *weft_dist_kind_of(const void *problem, weft_message *message) {
     struct {
@@ -34,10 +32,8 @@ const weft_dist_kind *weft_dist_kind_of(const void *problem, weft_message *messa
         return NULL;
     }
     memcpy(&head, problem, sizeof head);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (kinds[i].operation == head.operation) {
-            return kinds[i].kind;
-        }
+    if (head.operation > 0 && head.operation < KINDS && kinds[head.operation]) {
+        return kinds[head.operation];
     }
     const weft_operation_row *row = weft_operation_at(head.operation);
     weft_fail(message, WEFT_UNSUPPORTED, "%s is not shared among ranks: attention is, forward and backward, and gemm",
