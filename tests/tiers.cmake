@@ -15,14 +15,15 @@ set(WEFT_TESTS_gate test_energy)
 set(WEFT_TESTS_nightly site documents_all hopper_backward_emulated_more hopper_attention_emulated_fp16 hopper_bias_emulated_all pages pages_access launches recommend_all reproduce_sawtooth reproduce_cutile reproduce_tile-scheduling reproduce_spark-gemm
     reproduce_numa reproduce_h200 reproduce_context-parallel cli_progress_all cli_memory_report mpi_dist_1_large mpi_dist_2_large mpi_dist_3_large mpi_dist_4_large
     mpi_dist_8_large mpi_failures_KILL_all-gather_forward_0 mpi_failures_KILL_heads_backward_9 mpi_failures_STOP_ring_forward_1
-    mpi_failures_STOP_ring_backward_5 package_dist package_wheel package_deb package_reproducible)
+    mpi_failures_STOP_ring_backward_5 mpi_failures_STOP_ring_k_2 mpi_products_1_large mpi_products_2_large mpi_products_3_large
+    mpi_products_4_large mpi_products_8_large package_dist package_wheel package_deb package_reproducible)
 
 # With the address and undefined-behaviour sanitizers only at night: long comparisons of searches and prices with whole
 # simulations, whose code the tests of the simulator and of searches run with sanitizers in the gate.
 set(WEFT_TESTS_sanitize_nightly test_recommend test_priced)
 
 # Also run with the thread sanitizer.
-set(WEFT_TESTS_threads test_cpu test_grouped test_kv_cache test_attention_features test_backward test_decode test_stealing test_driver test_plan_cuda test_plan test_tune test_dist test_failures)
+set(WEFT_TESTS_threads test_cpu test_grouped test_kv_cache test_attention_features test_backward test_decode test_stealing test_driver test_plan_cuda test_plan test_tune test_dist test_products test_failures)
 
 # The longest, which start first: a core that waits for the last test is idle.
 set(WEFT_TESTS_first hopper_attention_emulated cppcheck wheel cli_plan python readme tuning_faults hopper_gemm_emulated study_emulated test_cpu

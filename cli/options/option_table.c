@@ -63,13 +63,13 @@ const option option_table[] = {
     {"machine",  OPTION_MACHINE, SET_SCHEDULE | OF_TRACES, "NAME|FILE", "one of 'weft machines' or a machine file (this host)", AT(machine), 0, 0},
 
     {"ranks",    OPTION_COUNT,   SET_RANKS, "N", "share the problem among N GPUs of the machine, which has [links]; run: among N threads of this process", AT(ranks), 0, 0},
-    {"cut",      OPTION_CHOICE,  SET_RANKS | RARE, "CUT", "which rows a rank has: contiguous, striped, zigzag or balanced (by the mask)", AT(cut), cut_name, 1},
-    {"exchange", OPTION_CHOICE,  SET_RANKS | RARE, "NAME", "how keys come by each rank: ring, all-gather or heads (ring)", AT(exchange), exchange_name, 1},
+    {"cut",      OPTION_CHOICE,  SET_RANKS | RARE, "CUT", "which rows a rank has: contiguous, striped, zigzag or balanced (by the mask); of a product m or k (m)", AT(cut), cut_name, 1},
+    {"exchange", OPTION_CHOICE,  SET_RANKS | RARE, "NAME", "how parts come by each rank: ring, all-gather or heads (ring)", AT(exchange), exchange_name, 1},
     {"rank-order", OPTION_CHOICE, SET_RANKS | RARE, "ORDER", "which part a rank takes next: one of 'weft orders' (ring)", AT(rank_order), rank_order_name, 1},
-    {"rank-sweep", OPTION_CHOICE, SET_RANKS | RARE, "SWEEP", "attention backward: forward or sawtooth, from the part on which the forward pass ended (sawtooth)", AT(rank_sweep), rank_sweep_name, 1},
+    {"rank-sweep", OPTION_CHOICE, SET_RANKS | RARE, "SWEEP", "attention backward, and cut k: forward or sawtooth, from the last part to the rank's own (sawtooth)", AT(rank_sweep), rank_sweep_name, 1},
     {"head-ranks", OPTION_COUNT, SET_RANKS | RARE, "N", "neighbouring ranks that exchange heads among them, and keys with the others (1)", AT(head_ranks), 0, 0},
     {"mesh-columns", OPTION_COUNT, SET_RANKS | RARE, "N", "of the mesh that ranks lie in (as square as may be)", AT(mesh_columns), 0, 0},
-    {"most-keys", OPTION_COUNT,  SET_RANKS | RARE, "N", "of a hop: larger parts come in several (parts are whole)", AT(most_keys), 0, 0},
+    {"most-keys", OPTION_COUNT,  SET_RANKS | RARE, "N", "of a hop, or rows of a product: larger parts come in several (parts are whole)", AT(most_keys), 0, 0},
 
     {"device",   OPTION_CHOICE,  SET_DEVICE | SET_TUNE, "DEVICE", "where to run: cpu or cuda", AT(device), device_name, 0},
     {"gpu",      OPTION_INTEGER, SET_DEVICE | SET_TUNE | RARE, "N", "cuda: which GPU (0)", AT(gpu), 0, 0},

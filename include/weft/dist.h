@@ -92,7 +92,9 @@ typedef enum weft_rank_cut {
     WEFT_CUT_CONTIGUOUS = 1, /**< rank r has the r-th run of rows */
     WEFT_CUT_STRIPED = 2,    /**< rank r has the rows r, r + ranks, r + 2 ranks, ... */
     WEFT_CUT_ZIGZAG = 3,     /**< of 2 ranks runs rank r has run r and run 2 ranks - 1 - r: equal shares of a causal mask */
-    WEFT_CUT_BALANCED = 4    /**< of 8 ranks runs each has 8, dealt by the pairs that their queries see */
+    WEFT_CUT_BALANCED = 4,   /**< of 8 ranks runs each has 8, dealt by the pairs that their queries see */
+    WEFT_CUT_M = 5, /**< a product, by all-gather: rank r has the r-th run of rows of A and of columns of B and C */
+    WEFT_CUT_K = 6  /**< a product, by reduce-scatter: rank r has the r-th run of k, and of rows of C */
 } weft_rank_cut;
 
 /** How the keys of all ranks come by each. */
@@ -152,7 +154,7 @@ typedef struct weft_dist_options {
 #define WEFT_DIST_OPTIONS_INIT                                                                                             \
     { sizeof(weft_dist_options), NULL, NULL, NULL, NULL, 0.0 }
 
-/** Shares a problem, whose sizes are those of all ranks together: a weft_attention of either operation.
+/** Shares a problem, whose sizes are those of all ranks together: a weft_attention of either operation, or a weft_gemm.
  *
  * Every rank makes it with the same problem and the same weft_ranks. Nothing is sent. Tensors of a run then have this
  * rank's rows alone: seq is weft_dist_rows(), and strides of the problem that are not all 0 are those of a rank's tensors.
@@ -160,6 +162,9 @@ typedef struct weft_dist_options {
  * Masks are none, causal, windows, chunks, a prefix and packed batches of lengths known now; scores may have a softcap,
  * sinks, slopes and, forward, a bias of (this rank's rows, all keys). What positions do not say once rows are cut is
  * refused by name: dropout, maxima, trees, block masks, used lengths, padding and caches.
+ *
+ * Of a product, a run's matrices are those of this rank, and bias and column scales are of the columns of its C. Row scales
+ * are of all m. Refused are gated products, column sums and functions, and of cut k beta, residuals and activations.
  *
  * It holds buffers for what comes and goes. Running one allocates nothing.
  */
@@ -170,8 +175,9 @@ WEFT_API void weft_dist_destroy(weft_dist *dist);
 /** The choices made. */
 WEFT_API weft_ranks weft_dist_ranks(const weft_dist *dist);
 
-/** Which rows: of the queries (0), which are also those of O, or of the keys (1). */
-enum { WEFT_QUERY_ROWS = 0, WEFT_KEY_ROWS = 1 };
+/** Which rows: of the queries (0), which are also those of O, or of the keys (1). Of a product: the lines that a rank has
+ * for itself, cut m columns of B and C, cut k its share of k (0); and rows of m, cut m of A, cut k of C (1). */
+enum { WEFT_QUERY_ROWS = 0, WEFT_KEY_ROWS = 1, WEFT_OWN_LINES = 0, WEFT_PART_ROWS = 1 };
 
 /** How many rows of a kind a rank has. */
 WEFT_API int64_t weft_dist_rows(const weft_dist *dist, int64_t rank, int32_t of);

@@ -6,7 +6,7 @@
     problem = weft.Attention(seq=131072, heads=8, dtype="fp16")
     print(weft.simulate(problem, {"sweep": "sawtooth"}, "gb10").misses)
 
-weft.dist shares one attention among processes: by MPI, or by torch.distributed. weft.torch and weft.jax hold what is of one framework: a torch operator, transformers' attention, functions that can be traced.
+weft.dist shares an attention or a product among processes: by MPI, or by torch.distributed. weft.torch and weft.jax hold what is of one framework: a torch operator, transformers' attention, functions that can be traced.
 
 Every public name has an example, which begins after:
 

@@ -1,4 +1,4 @@
-"""Attention over several processes, each with some rows of the sequence: context parallelism.
+"""Attention over several processes, each with some rows of the sequence: context parallelism; and matrix products, weft.dist.matmul().
 
     q, k, v = (weft.dist.split(x) for x in (q, k, v))    # this rank's rows
     o = weft.dist.attention(q, k, v, causal=True)        # by all processes of mpi4py, or of torch.distributed, together
@@ -9,122 +9,23 @@ All ranks of a group call the same functions with the same options. docs/context
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import math
-import sys
-from ctypes import byref, c_void_p
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from . import _c, arrays, dlpack, frameworks, problems, schedules
+from . import _c, arrays, frameworks, problems, schedules
 from .arrays import Framework, View
 from .errors import Invalid, Unsupported
 from .problems import SEQ_AND_HEAD
-from .ranks import Group, Nccl, Part, Threads, group_of, nccl_id
+from .ranks import Group, Nccl, Threads, group_of, nccl_id
 from .schedules import whole
+from .shared_products import Matmul, matmul
+from .sharing import Dist, Traffic, join_rows, names, number, take, whole_rows
 
-__all__ = ["Attention", "Group", "Nccl", "Threads", "Traffic", "attention", "join", "nccl_id", "split"]
+__all__ = ["Attention", "Group", "Matmul", "Nccl", "Threads", "Traffic", "attention", "join", "matmul", "nccl_id", "split"]
 
 _KINDS = {"q": 0, "o": 0, "k": 1, "v": 1}  # WEFT_QUERY_ROWS, WEFT_KEY_ROWS
 _EXTRAS = ("sinks", "alibi", "bias")
 _BIAS_TYPES = {"fp32": _c.BIAS_FP32, "bool": _c.BIAS_BOOL}
-
-
-class Traffic(NamedTuple):
-    """What a rank sends and receives: bytes, and how many messages it sends.
-
-    >>> weft.dist.Attention(weft.Attention(seq=64), weft.dist.Threads(1).rank(0)).expected()
-    Traffic(sent=0, received=0, messages=0)
-    """
-
-    sent: int
-    received: int
-    messages: int
-
-
-def _number(what: str, name: Optional[str]) -> int:
-    """The number of a cut, an exchange or an order across ranks."""
-    if name is None:
-        return 0
-    found = getattr(_c.library, {"cut": "weft_rank_cut_find", "exchange": "weft_exchange_find", "order": "weft_rank_order_find"}[what])(
-        str(name).encode())  # fmt: skip
-    if found == 0:
-        raise Invalid(f"there is no {what} {name!r} across ranks: {', '.join(_names(what))}")
-    return found
-
-
-@functools.lru_cache(maxsize=None)
-def _names(what: str) -> Tuple[str, ...]:
-    names: List[str] = []
-    while True:
-        i = len(names) + 1
-        if what == "order":
-            row = _c.library.weft_rank_order_describe(i)
-            name = row.contents.name if row else None
-        else:
-            name = (_c.library.weft_rank_cut_name if what == "cut" else _c.library.weft_exchange_name)(i)
-        if not name:
-            return tuple(names)
-        names.append(name.decode())
-
-
-class _Dist:
-    """A weft_dist."""
-
-    def __init__(self, problem: _c.Attention, ranks: _c.Ranks, group: Optional[Group], seconds: float, schedule: Optional[_c.Schedule],
-                 device: Tuple[int, int] = (_c.CPU, 0)):  # fmt: skip
-        self._handle, self._group = c_void_p(), group  # which it talks over as long as it is there
-        transport = None if group is None else ctypes.pointer(group.transport)
-        on = ctypes.pointer(_c.Device(*device)) if device[0] != _c.CPU else None
-        options = _c.DistOptions(ctypes.pointer(ranks), transport, on, schedule and ctypes.pointer(schedule), seconds)
-        _c.call(_c.library.weft_dist_create, byref(self._handle), byref(problem), byref(options))
-
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None) and _c is not None:
-            _c.library.weft_dist_destroy(self._handle)
-
-    @property
-    def ranks(self) -> _c.Ranks:
-        return _c.library.weft_dist_ranks(self._handle)
-
-    @property
-    def kept(self) -> int:
-        return _c.library.weft_dist_kept(self._handle)
-
-    def chunks(self, rank: int, kind: int) -> List[range]:
-        found, chunk = [], _c.Chunk()
-        while _c.library.weft_dist_chunk(self._handle, rank, kind, len(found), byref(chunk)):
-            found.append(range(chunk.begin, chunk.begin + chunk.count * chunk.stride, chunk.stride))
-        return found
-
-    def run(self, data: bytes, kept: int, stream: int = 0) -> None:
-        assert self._group is not None
-        self._group.call(_c.library.weft_dist_run, self._handle, data, byref(_c.DistRunOptions(stream or None, kept or None)))
-
-    def expected(self, rank: int, kept: bool) -> Traffic:
-        traffic = _c.DistTraffic()
-        _c.call(_c.library.weft_dist_expect, self._handle, rank, int(kept), byref(traffic))
-        return Traffic(traffic.sent, traffic.received, traffic.messages)
-
-    def counted(self) -> Traffic:
-        traffic = _c.DistTraffic()
-        _c.library.weft_dist_counted(self._handle, byref(traffic))
-        return Traffic(traffic.sent, traffic.received, traffic.messages)
-
-
-def _take(x: Any, axis: int, rows: Sequence[int]) -> Any:
-    """Some rows of an array, packed."""
-    if frameworks.is_torch(x):
-        return x.index_select(axis, x.new_tensor(rows, dtype=sys.modules["torch"].int64))
-    if getattr(x, "__dlpack_device__", lambda: (dlpack.CPU, 0))()[0] == dlpack.CUDA:
-        raise Unsupported("rows of arrays on a GPU are picked from torch tensors only: pick them by what weft.dist.Attention.rows() says")
-    import numpy
-
-    return x.take(numpy.asarray(rows, dtype="int64"), axis=axis)
-
-
-def _whole_rows(rows: Sequence[range]) -> List[int]:
-    return [row for chunk in rows for row in chunk]
 
 
 class Attention:
@@ -154,15 +55,15 @@ class Attention:
         self.problem, self.group, self._seconds = problem, group_of(group), float(seconds)
         self._schedule = None if schedule is None else schedules.to_c(schedules.of(schedule))
         sweeps = schedules._number("sweep", sweep)
-        self._ranks = _c.Ranks(self.group.size, _number("cut", cut), _number("exchange", exchange), _number("order", order), sweeps,
+        self._ranks = _c.Ranks(self.group.size, number("cut", cut), number("exchange", exchange), number("order", order), sweeps,
                                whole("head_ranks", head_ranks), whole("columns", columns), whole("most_keys", most_keys))  # fmt: skip
-        self._made: Dict[tuple, _Dist] = {}
+        self._made: Dict[tuple, Dist] = {}
         self._paper = self._on_paper(_c.ATTENTION)
 
-    def _on_paper(self, operation: int) -> _Dist:
+    def _on_paper(self, operation: int) -> Dist:
         problem = self.problem.to_c()
         problem.operation = operation
-        return _Dist(problem, self._ranks, None, self._seconds, None)
+        return Dist(problem, self._ranks, None, self._seconds, None)
 
     # ---- rows ----
 
@@ -177,11 +78,11 @@ class Attention:
     @property
     def cut(self) -> str:
         """The cut, as it was chosen; `exchange` likewise."""
-        return _names("cut")[self._paper.ranks.cut - 1]
+        return names("cut")[self._paper.ranks.cut - 1]
 
     @property
     def exchange(self) -> str:
-        return _names("exchange")[self._paper.ranks.exchange - 1]
+        return names("exchange")[self._paper.ranks.exchange - 1]
 
     def rows(self, of: str = "q", rank: Optional[int] = None) -> List[range]:
         """The rows of a tensor that a rank has, this one unless another is named: "q" or "o", or "k" or "v"."""
@@ -198,15 +99,15 @@ class Attention:
 
     def pick(self, x: Any, of: str = "q", rank: Optional[int] = None) -> Any:
         """A rank's rows of an array of all rows: a copy."""
-        return _take(x, self._axis, _whole_rows(self.rows(of, rank)))
+        return take(x, self._axis, whole_rows(self.rows(of, rank)))
 
     def put(self, x: Any, part: Any, of: str = "q", rank: Optional[int] = None) -> None:
         """Writes a rank's rows into an array of all rows."""
-        x[(slice(None),) * self._axis + (_whole_rows(self.rows(of, rank)),)] = part
+        x[(slice(None),) * self._axis + (whole_rows(self.rows(of, rank)),)] = part
 
     def join(self, part: Any, of: str = "q") -> Any:
         """An array of all rows from this rank's and those of the others, who call this together. It has no gradient."""
-        return _join(self.group, part, self._axis, [_whole_rows(self.rows(of, rank)) for rank in range(self.size)], self._seconds)
+        return join_rows(self.group, part, self._axis, [whole_rows(self.rows(of, rank)) for rank in range(self.size)], self._seconds)
 
     # ---- bytes ----
 
@@ -273,7 +174,7 @@ class Attention:
         dim = p.head_dim if kind in "qk" or p.head_dim_v is None else p.head_dim_v
         return (p.batch, rows, heads, dim) if p.layout == "bshd" else (p.batch, heads, rows, dim)
 
-    def _dist(self, operation: int, views: Dict[str, View]) -> _Dist:
+    def _dist(self, operation: int, views: Dict[str, View]) -> Dist:
         """What runs on arrays of this form, made once."""
         layout = self.problem.layout
         strides = tuple((name, views[name].shape, views[name].strides) for name in "qkvo")
@@ -289,7 +190,7 @@ class Attention:
                 problem.alibi_stride = self.problem.heads if len(views["alibi"].shape) == 2 else 0
             if "bias" in views:
                 problem.bias_type = _BIAS_TYPES.get(views["bias"].dtype, _c.BIAS_DTYPE) if views["bias"].dtype != self.problem.dtype else 0
-            self._made[key] = _Dist(problem, self._ranks, self.group, self._seconds, self._schedule, device)
+            self._made[key] = Dist(problem, self._ranks, self.group, self._seconds, self._schedule, device)
         return self._made[key]
 
     def _forward(self, q: Any, k: Any, v: Any, sinks: Any, alibi: Any, bias: Any, keeps: bool) -> Tuple[Any, Any, Any]:
@@ -424,8 +325,8 @@ def _rows_of(ranks: Group, seq: int, cut: str) -> List[List[int]]:
     """The rows of each rank."""
     if cut not in ("contiguous", "striped", "zigzag"):
         raise Invalid(f'cut {cut!r} is not "contiguous", "striped" or "zigzag"; a balanced one depends on the mask: see weft.dist.Attention')
-    made = _Dist(problems.Attention(seq=seq, head_dim=8).to_c(), _c.Ranks(ranks.size, _number("cut", cut)), None, 60.0, None)
-    return [_whole_rows(made.chunks(rank, 0)) for rank in range(ranks.size)]
+    made = Dist(problems.Attention(seq=seq, head_dim=8).to_c(), _c.Ranks(ranks.size, number("cut", cut)), None, 60.0, None)
+    return [whole_rows(made.chunks(rank, 0)) for rank in range(ranks.size)]
 
 
 def split(x: Any, group: Any = None, *, cut: str = "zigzag", axis: int = 1) -> Any:
@@ -436,7 +337,7 @@ def split(x: Any, group: Any = None, *, cut: str = "zigzag", axis: int = 1) -> A
     array([0., 1., 6., 7.], dtype=float32)
     """
     ranks = group_of(group, x)
-    return _take(x, axis, _rows_of(ranks, x.shape[axis], cut)[ranks.rank])
+    return take(x, axis, _rows_of(ranks, x.shape[axis], cut)[ranks.rank])
 
 
 def join(part: Any, group: Any = None, *, cut: str = "zigzag", axis: int = 1, seq: Optional[int] = None, seconds: float = 60.0) -> Any:
@@ -448,28 +349,4 @@ def join(part: Any, group: Any = None, *, cut: str = "zigzag", axis: int = 1, se
     (1, 8, 1, 1)
     """
     ranks = group_of(group, part)
-    return _join(ranks, part, axis, _rows_of(ranks, part.shape[axis] * ranks.size if seq is None else seq, cut), seconds)
-
-
-def _join(ranks: Group, part: Any, axis: int, rows: Sequence[Sequence[int]], seconds: float) -> Any:
-    if frameworks.needs_grad((part,)):
-        raise Unsupported("weft.dist.join() has no gradient: use torch.no_grad(), or detach")
-    if frameworks.is_torch(part) and part.is_cuda:
-        return _join(ranks, part.cpu(), axis, rows, seconds).to(part.device)
-    framework = frameworks.framework_of(("part",), (type(part),))
-    maker, shape = framework.maker, list(part.shape)
-    if shape[axis] != len(rows[ranks.rank]):
-        raise Invalid(f"part has {shape[axis]} rows, and rank {ranks.rank} has {len(rows[ranks.rank])}")
-    if framework.view(part, "part", tuple(arrays.BYTES)).device[0] != _c.CPU:
-        raise Unsupported(f"weft.dist.join() of arrays of {framework.name} on a GPU is not there: give torch tensors, or copies on the host")
-    parts = [maker.empty(part, (*shape[:axis], len(of_rank), *shape[axis + 1 :])) for of_rank in rows]
-    parts[ranks.rank][...] = part
-    views = [maker.view(x, "part", tuple(arrays.BYTES)) for x in parts]
-    sizes = [math.prod(view.shape) * arrays.BYTES[view.dtype] for view in views]
-    others = [rank for rank in range(ranks.size) if rank != ranks.rank]
-    ranks.trade([Part(views[ranks.rank].pointer, sizes[ranks.rank], rank) for rank in others],
-                [Part(views[rank].pointer, sizes[rank], rank) for rank in others], seconds)  # fmt: skip
-    whole_array = maker.empty(part, (*shape[:axis], sum(map(len, rows)), *shape[axis + 1 :]))
-    for of_rank, x in zip(rows, parts):
-        whole_array[(slice(None),) * axis + (list(of_rank),)] = x
-    return framework.result(whole_array)
+    return join_rows(ranks, part, axis, _rows_of(ranks, part.shape[axis] * ranks.size if seq is None else seq, cut), seconds)

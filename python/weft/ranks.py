@@ -123,7 +123,13 @@ class Threads:
 
 
 def nccl_id() -> bytes:
-    """What the ranks of a new weft.dist.Nccl have in common: made at one of them, and brought to the others by the program."""
+    """What the ranks of a new weft.dist.Nccl have in common: made at one of them, and brought to the others by the program.
+
+    >>> try:
+    ...     id = weft.dist.nccl_id()
+    ... except weft.Error:  # NCCL is not here
+    ...     id = None
+    """
     made = ctypes.create_string_buffer(128)
     _c.call(_c.library.weft_nccl_id_make, made)
     return made.raw
@@ -137,6 +143,10 @@ class Nccl(Group):
     words   a group of the same ranks that sends the host's memory: by it a rank that is lost is told from one that computes, and
             weft.dist.join() goes. None: there is none
     seconds after which a rank that has not come is given up
+
+    >>> weft.dist.Nccl(0, 1, bytes(100))
+    Traceback (most recent call last):
+    weft.errors.Invalid: id has 100 bytes, not the 128 of weft.dist.nccl_id()
     """
 
     def __init__(self, rank: int, size: int, id: bytes, device: int = 0, *, words: Optional[Group] = None, seconds: float = 60.0):

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/struct.h"
+#include "dist/kinds.h"
 #include "plan/describe.h"
 
 static const char *sweep_name(const weft_ranks *r) {
@@ -57,7 +58,8 @@ size_t weft_ranks_text(const weft_ranks *ranks, char *text, size_t size) {
         snprintf(sweep, sizeof sweep, ", sweep sawtooth");
     }
     if (r->most_keys > 0) {
-        snprintf(pieces, sizeof pieces, ", at most %" PRId64 " keys a hop", r->most_keys);
+        snprintf(pieces, sizeof pieces, ", at most %" PRId64 " %s a hop", r->most_keys,
+                 r->cut < WEFT_CUT_M ? "keys" : "rows");
     }
     const int length =
         snprintf(text, size, "cut %s, exchange %s%s, order %s%s%s%s", weft_rank_cut_name(r->cut),
@@ -105,22 +107,15 @@ size_t weft_ranks_json(const weft_ranks *ranks, char *text, size_t size) {
 }
 
 size_t weft_dist_text(const weft_dist *dist, char *text, size_t size) {
-    char problem[512], ranks[256];
-    weft_chunk chunk;
-    int64_t chunks = 0;
+    char problem[512], ranks[256], rows[256];
     if (!dist) {
         return 0;
     }
     dist->operation->text(&dist->problem, problem, sizeof problem);
     weft_ranks_text(&dist->ranks, ranks, sizeof ranks);
-    while (weft_dist_chunk(dist, 0, WEFT_QUERY_ROWS, chunks, &chunk)) {
-        chunks++;
-    }
-    const int length = snprintf(text, size,
-                                "%sranks      %" PRId64 ", %s\nrows       %" PRId64 " queries and %" PRId64
-                                " keys of rank 0, in %" PRId64 " chunk%s; %" PRId64 " steps\n",
-                                problem, dist->ranks.ranks, ranks, weft_dist_rows(dist, 0, WEFT_QUERY_ROWS),
-                                weft_dist_rows(dist, 0, WEFT_KEY_ROWS), chunks, chunks == 1 ? "" : "s", dist->steps);
+    dist->kind->rows_text(dist, rows, sizeof rows);
+    const int length = snprintf(text, size, "%sranks      %" PRId64 ", %s\n%s; %" PRId64 " steps\n", problem,
+                                dist->ranks.ranks, ranks, rows, dist->steps);
     return length > 0 ? (size_t)length : 0;
 }
 

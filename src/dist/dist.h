@@ -38,13 +38,23 @@ typedef struct weft_dist_slices {
     size_t count, room;
 } weft_dist_slices;
 
+/* Bytes of a row of the two tensors that a part has, and of the sums in fp32 that go with it; 0: there is no such tensor. A
+ * pass moves what is there: K and V, and backward their gradients; rows of A; or sums of rows of C. */
+typedef struct weft_dist_row {
+    size_t k, v, k_sums, v_sums;
+} weft_dist_row;
+
 struct weft_dist {
     weft_problem problem; /* resolved; sizes are those of all ranks, strides as if packed */
-    weft_attention given; /* as the caller gave it: its strides are those of a rank's tensors */
+    weft_problem given;   /* as the caller gave it: its strides are those of a rank's tensors */
     const weft_operation_row *operation;
+    const struct weft_dist_kind *kind;
     void *memory;     /* what the problem points to */
     weft_ranks ranks; /* every choice made */
-    int64_t runs;     /* of a rank, where the cut is balanced */
+    weft_dist_row row;
+    int adds;     /* sums of parts go from rank to rank, or home */
+    int keeps;    /* a run may leave the part that it ended on to another */
+    int64_t runs; /* of a rank, where the cut is balanced */
     weft_dist_rows_of rows[2];
     int64_t rings;  /* ranks that parts come by: ranks / head_ranks. Those of a group, which exchange heads, are one */
     weft_ring ring; /* of these */
@@ -70,14 +80,18 @@ weft_dist_group weft_dist_group_of(const weft_dist *dist, int64_t ring_rank, int
 /* A chunk of a group, and the rows of the group before it. */
 weft_chunk weft_dist_group_chunk(const weft_dist_group *group, int64_t number, int64_t *before);
 
-/* slices.c: what a group's queries see of the keys that a step brings, added to a list. */
-weft_status weft_dist_slices_of(const weft_dist *dist, int64_t ring_rank, int64_t part, weft_range keys,
-                                weft_dist_slices *slices, weft_message *message);
+/* slices.c: lists of slices. */
+weft_status weft_dist_slices_add(weft_dist_slices *slices, weft_dist_slice slice, weft_message *message);
 void weft_dist_slices_free(weft_dist_slices *slices);
 
 /* Whether it is gradients that are computed: the results of another operation are among its inputs. */
 static inline int weft_dist_is_backward(const weft_dist *dist) {
     return dist->operation->after != 0;
+}
+
+/* Whether it is a matrix product whose k is shared: sums of rows of C go home. */
+static inline int weft_dist_shares_k(const weft_dist *dist) {
+    return dist->ranks.cut == WEFT_CUT_K;
 }
 
 /* problems.c: what a rank computes: the attention of a slice, without strides of a bias; adding results to sums in fp32, or
@@ -133,9 +147,17 @@ weft_status weft_moves_at(const weft_dist *dist, int64_t ring_rank, int64_t step
                           size_t *count, weft_message *message);
 void weft_moves_free(weft_move *moves, size_t count);
 
-/* Bytes of a row of K and V, all batches and the heads that a rank has of them, and of their gradients on the way. */
-size_t weft_dist_key_bytes(const weft_dist *dist);
-size_t weft_dist_add_bytes(const weft_dist *dist);
+/* Bytes of a row of a part, and of its sums on the way; and how many messages a range of rows takes. */
+static inline size_t weft_dist_key_bytes(const weft_dist *dist) {
+    return dist->row.k + dist->row.v;
+}
+static inline size_t weft_dist_add_bytes(const weft_dist *dist) {
+    return dist->row.k_sums + dist->row.v_sums;
+}
+static inline uint64_t weft_dist_messages(const weft_dist *dist, int adds) {
+    const weft_dist_row *r = &dist->row;
+    return (uint64_t)((adds ? r->k_sums : r->k) > 0) + (uint64_t)((adds ? r->v_sums : r->v) > 0);
+}
 
 /* sizes.c: buffers for parts that come, rows of each, and bytes of all buffers of a rank of a group, beside workspaces of
  * kernels. Its slices have at most so many queries and keys. */

@@ -1,9 +1,9 @@
 /* What a rank sends and receives in a run, by the steps that it will take. */
 #include "base/status.h"
 #include "base/struct.h"
-#include "dist/dist.h"
+#include "dist/kinds.h"
 
-/* What a group sends for a step: K and V of each range are a message each. */
+/* What a group sends for a step: either tensor of each range is a message. */
 static weft_status count_moves(const weft_dist *dist, int64_t ring_rank, int64_t step, int kept, weft_dist_traffic *sum,
                                weft_message *message) {
     weft_move moves[WEFT_MOVES];
@@ -14,7 +14,7 @@ static weft_status count_moves(const weft_dist *dist, int64_t ring_rank, int64_t
         const uint64_t rows = (uint64_t)weft_ranges_rows(moves[i].ranges, moves[i].count);
         if (adds || !kept || step > 0) {
             sum->sent += rows * (adds ? weft_dist_add_bytes(dist) : weft_dist_key_bytes(dist));
-            sum->messages += 2 * moves[i].count;
+            sum->messages += weft_dist_messages(dist, adds) * moves[i].count;
         }
     }
     if (!status) {
@@ -30,9 +30,8 @@ weft_status weft_dist_expect(const weft_dist *dist, int64_t rank, int32_t kept, 
         return weft_fail(message, WEFT_INVALID, "rank %lld is not one of %lld", (long long)rank,
                          (long long)(dist ? dist->ranks.ranks : 0));
     }
-    const weft_attention *p = &dist->problem.attention;
     const int64_t mine = rank / dist->ranks.head_ranks;
-    const int back = weft_dist_is_backward(dist);
+    const int back = dist->adds;
     weft_status status = WEFT_OK;
     kept = kept && back && weft_dist_kept(dist) > 0;
     for (int64_t step = 0; step < dist->steps && !status; step++) {
@@ -62,11 +61,9 @@ weft_status weft_dist_expect(const weft_dist *dist, int64_t rank, int32_t kept, 
         t.received += weft_dist_heads_bytes(dist, rank, 0);
         t.messages += (uint64_t)weft_dist_heads_messages(dist);
     }
-    if (back && (p->extras & WEFT_SINKS)) {
-        const uint64_t others = (uint64_t)dist->ranks.ranks - 1;
-        t.sent += others * (uint64_t)p->heads * sizeof(double);
-        t.received += others * (uint64_t)p->heads * sizeof(double);
-        t.messages += others;
-    }
+    const uint64_t others = (uint64_t)dist->ranks.ranks - 1, told = dist->kind->told(dist);
+    t.sent += others * told;
+    t.received += others * told;
+    t.messages += told > 0 ? others : 0;
     return weft_struct_give(traffic, &t, sizeof t, sizeof(size_t), "WEFT_DIST_TRAFFIC_INIT", message);
 }

@@ -2,10 +2,10 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "dist/dist.h"
+#include "dist/kinds.h"
 
 int64_t weft_dist_order_step(const weft_dist *dist, int64_t step) {
-    const int back = weft_dist_is_backward(dist) && dist->ranks.sweep == WEFT_SWEEP_SAWTOOTH;
+    const int back = dist->adds && dist->ranks.sweep == WEFT_SWEEP_SAWTOOTH;
     return back ? dist->rings - 1 - step : step;
 }
 
@@ -96,7 +96,7 @@ weft_status weft_hop_needs(const weft_dist *dist, int64_t ring_rank, int64_t ste
     hop->keys.begin = weft_smaller(piece * most, rows);
     hop->keys.end = weft_smaller(hop->keys.begin + most, rows);
     hop->slices.count = 0;
-    const weft_status status = weft_dist_slices_of(dist, ring_rank, part, hop->keys, &hop->slices, message);
+    const weft_status status = dist->kind->slices(dist, ring_rank, part, hop->keys, &hop->slices, message);
     return status ? status : find_needed(hop, message);
 }
 
@@ -121,7 +121,7 @@ void weft_hop_join(const weft_dist *dist, int64_t ring_rank, weft_hop *hop, cons
     if (from >= 0 && covers(before->needed, before->needed_count, hop->needed, hop->needed_count)) {
         hop->source = from;
     }
-    if (!weft_dist_is_backward(dist)) {
+    if (!dist->adds) {
         return;
     }
     hop->adds_to = hop->part;
@@ -144,7 +144,7 @@ static weft_status needs_of(const weft_dist *dist, const weft_hop *hop, int64_t 
 
 weft_status weft_hop_at(const weft_dist *dist, int64_t ring_rank, int64_t step, weft_hop *hop, weft_message *message) {
     const int64_t lag = weft_ring_lag(&dist->ring);
-    const int back = weft_dist_is_backward(dist);
+    const int back = dist->adds;
     weft_hop before = {0}, after = {0};
     *hop = (weft_hop){0};
     weft_status status = weft_hop_needs(dist, ring_rank, step, hop, message);
@@ -202,7 +202,7 @@ weft_status weft_moves_at(const weft_dist *dist, int64_t ring_rank, int64_t step
         const int64_t part = part_at(dist, ring_rank, before);
         status = add_keys(dist, ring_rank, step, WEFT_MOVE_ON, part, moves, count, message);
     }
-    if (!status && weft_dist_is_backward(dist)) {
+    if (!status && dist->adds) {
         status = weft_hop_at(dist, ring_rank, step, &hop, message);
         if (!status && hop.needed_count > 0 && hop.adds_to != ring_rank) {
             moves[(*count)++] =
@@ -216,18 +216,4 @@ weft_status weft_moves_at(const weft_dist *dist, int64_t ring_rank, int64_t step
         *count = 0;
     }
     return status;
-}
-
-/* Elements of a row of K and V together. */
-static size_t key_elements(const weft_dist *dist) {
-    const weft_attention *p = &dist->problem.attention;
-    return (size_t)(p->batch * weft_dist_kv_heads_of(dist) * (p->head_dim + p->head_dim_v));
-}
-
-size_t weft_dist_key_bytes(const weft_dist *dist) {
-    return key_elements(dist) * weft_dtype_bytes(dist->problem.attention.dtype);
-}
-
-size_t weft_dist_add_bytes(const weft_dist *dist) {
-    return key_elements(dist) * sizeof(float);
 }

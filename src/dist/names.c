@@ -3,7 +3,7 @@
 
 #include <weft/dist.h>
 
-static const char *const cuts[] = {"contiguous", "striped", "zigzag", "balanced"};
+static const char *const cuts[] = {"contiguous", "striped", "zigzag", "balanced", "m", "k"};
 static const char *const exchanges[] = {"ring", "all-gather", "heads"};
 static const weft_name orders[] = {
 #define WEFT_RANK_ORDER(ID, function, name, lag, text) {name, text},

@@ -63,7 +63,7 @@ weft_status weft_dist_plan_of(weft_dist_work *work, const void *problem, const w
     weft_plan_options options = work->options;
     weft_schedule adding = WEFT_SCHEDULE_INIT; /* tiles and orders are an attention's; as many threads add */
     adding.workers = work->schedule.workers;
-    options.schedule = status == WEFT_OK && row->lengths ? work->options.schedule : &adding;
+    options.schedule = !status && row == work->dist->operation ? work->options.schedule : &adding;
     weft_plan *made = NULL;
     status = status ? status : weft_plan_create(&made, problem, &options, message);
     if (status) {

@@ -5,10 +5,9 @@
 
 #include "base/status.h"
 #include "base/struct.h"
+#include "dist/kinds.h"
 #include "plan/plan.h"
 #include "problem/problem.h"
-
-enum { SLICE, HOME, ROUNDING, WHOLE };
 
 /* A launch of more steps is simulated until it has settled. */
 static const uint64_t most_steps = 4000000;
@@ -39,22 +38,6 @@ void weft_prices_close(weft_prices *prices) {
 
 /* ---- asking the simulator ---- */
 
-enum { QUERIES = 128, BACKWARD_QUERIES = 64, KEYS = 128 }; /* of a tile, as kernels on GPUs usually have them */
-
-/* A tile that nobody chose is a GPU kernel's, or the problem's where that is smaller. Kernels that were measured have tiles
- * of their own. */
-static weft_schedule schedule_of(const weft_prices *prices, const weft_attention *p) {
-    weft_schedule s = prices->schedule;
-    const int back = weft_dist_is_backward(prices->dist);
-    if (prices->options.device) {
-        return s;
-    }
-    s.dispatch = s.dispatch || s.tile_m > 0 ? s.dispatch : WEFT_DISPATCH_DYNAMIC;
-    s.tile_m = weft_smaller(s.tile_m > 0 ? s.tile_m : back ? BACKWARD_QUERIES : QUERIES, p->seq);
-    s.tile_n = weft_smaller(s.tile_n > 0 ? s.tile_n : KEYS, p->kv_seq);
-    return s;
-}
-
 /* What a launch takes that neither the profile nor what is known of the kernel says. */
 static double launch_of(const weft_plan *plan, const weft_profile *given) {
     weft_profile profile = WEFT_PROFILE_INIT;
@@ -68,8 +51,8 @@ static double launch_of(const weft_plan *plan, const weft_profile *given) {
     return facts.launch > 0 || (given && given->launch > 0) ? 0 : plan->machine.launch;
 }
 
-static weft_status ask(const weft_plan_options *options, const weft_simulate_options *simulate, const void *problem,
-                       double *seconds, weft_message *message) {
+weft_status weft_price_ask(const weft_plan_options *options, const weft_simulate_options *simulate, const void *problem,
+                           double *seconds, weft_message *message) {
     weft_simulation simulation = WEFT_SIMULATION_INIT;
     weft_plan *plan;
     weft_status status = weft_plan_create(&plan, problem, options, message);
@@ -84,77 +67,22 @@ static weft_status ask(const weft_plan_options *options, const weft_simulate_opt
     return status;
 }
 
-static weft_status ask_attention(const weft_prices *prices, const weft_attention *problem, double *seconds,
-                                 weft_message *message) {
-    weft_attention apart = *problem;
-    if (prices->heads_apart && weft_dist_is_backward(prices->dist)) {
-        apart.kv_heads = problem->heads;
-        apart.k_strides = apart.v_strides = (weft_strides){0, 0, 0};
-    }
-    const weft_attention *p = &apart;
-    const weft_schedule schedule = schedule_of(prices, p);
-    weft_plan_options options = prices->options;
-    options.schedule = &schedule;
-    return ask(&options, &prices->simulate, p, seconds, message);
-}
-
 /* Sums are added up by other kernels: schedule and profile are not the attention's. */
-static weft_status ask_combine(const weft_prices *prices, const weft_combine *c, double times, double *seconds,
+weft_status weft_price_combine(const weft_prices *prices, const weft_combine *c, double times, double *seconds,
                                weft_message *message) {
     weft_plan_options options = prices->options;
     double one = 0;
     options.schedule = NULL;
     options.device = NULL;
-    const weft_status status = ask(&options, NULL, c, &one, message);
+    const weft_status status = weft_price_ask(&options, NULL, c, &one, message);
     *seconds += times * one;
     return status;
-}
-
-/* Adding so many rows of K and V, or rounding them. */
-static weft_status ask_keys(const weft_prices *prices, int64_t rows, int rounds, weft_dtype dtype, double times,
-                            double *seconds, weft_message *message) {
-    const weft_dist *dist = prices->dist;
-    const int64_t dims[] = {dist->problem.attention.head_dim, dist->problem.attention.head_dim_v};
-    weft_status status = WEFT_OK;
-    for (int i = 0; i < 2 && !status; i++) {
-        weft_combine c = (rounds ? weft_dist_rounding : weft_dist_adding)(dist, rows, weft_dist_kv_heads_of(dist), dims[i]);
-        c.dtype = rounds ? c.dtype : dtype;
-        status = ask_combine(prices, &c, times, seconds, message);
-    }
-    return status;
-}
-
-static int64_t query_dim(const weft_prices *prices) {
-    const weft_attention *p = &prices->dist->problem.attention;
-    return weft_dist_is_backward(prices->dist) ? p->head_dim : p->head_dim_v;
-}
-
-static weft_status ask_slice(const weft_prices *prices, const weft_dist_slice *slice, double *seconds,
-                             weft_message *message) {
-    const weft_dist *dist = prices->dist;
-    const weft_attention p = weft_dist_slice_problem(dist, slice);
-    weft_combine add = weft_dist_adding(dist, p.seq, p.heads, query_dim(prices));
-    add.sum = weft_dist_is_backward(prices->dist);
-    weft_status status = ask_attention(prices, &p, seconds, message);
-    status = status ? status : ask_combine(prices, &add, prices->adding, seconds, message);
-    return status || !weft_dist_is_backward(prices->dist)
-               ? status
-               : ask_keys(prices, p.kv_seq, 0, p.dtype, prices->adding, seconds, message);
-}
-
-static weft_status ask_rounding(const weft_prices *prices, int64_t queries, int64_t keys, double *seconds,
-                                weft_message *message) {
-    const weft_dist *dist = prices->dist;
-    const weft_combine c = weft_dist_rounding(dist, queries, weft_dist_heads_of(dist), query_dim(prices));
-    const weft_status status = ask_combine(prices, &c, 1, seconds, message);
-    return status || !weft_dist_is_backward(prices->dist) ? status
-                                                          : ask_keys(prices, keys, 1, WEFT_FP32, 1, seconds, message);
 }
 
 /* ---- the table ---- */
 
 static size_t hash_of(const weft_price_key *key) {
-    const int64_t parts[] = {key->kind, key->heads, key->mask, key->rows, key->keys, key->offset, key->left, key->right};
+    const int64_t parts[] = {key->kind, key->variant, key->mask, key->rows, key->keys, key->offset, key->left, key->right};
     uint64_t hash = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         hash = (hash ^ (uint64_t)parts[i]) * UINT64_C(0x9e3779b97f4a7c15);
@@ -189,27 +117,8 @@ static weft_status grow(weft_prices *prices, weft_message *message) {
     return WEFT_OK;
 }
 
-static weft_status ask_key(const weft_prices *prices, const weft_price_key *key, double *seconds, weft_message *message) {
-    if (key->kind == HOME) {
-        return ask_keys(prices, key->rows, 0, WEFT_FP32, prices->adding, seconds, message);
-    }
-    if (key->kind == WHOLE) {
-        return ask_attention(prices, &prices->dist->problem.attention, seconds, message);
-    }
-    if (key->kind == ROUNDING) {
-        return ask_rounding(prices, key->rows, key->keys, seconds, message);
-    }
-    const weft_dist_slice slice = {.queries = {0, key->rows},
-                                   .keys = {0, key->keys},
-                                   .mask = (weft_mask)key->mask,
-                                   .offset = key->offset,
-                                   .left = key->left,
-                                   .right = key->right};
-    return ask_slice(prices, &slice, seconds, message);
-}
-
 static weft_status price_of(weft_prices *prices, weft_price_key wanted, double *seconds, weft_message *message) {
-    wanted.heads = weft_dist_heads_of(prices->dist);
+    wanted.variant = prices->dist->kind->variant(prices->dist);
     const weft_price_key *key = &wanted;
     if (memcmp(&prices->last.key, key, sizeof *key) == 0 && prices->last.seconds > 0) { /* most are like the one before */
         *seconds = prices->last.seconds;
@@ -220,8 +129,9 @@ static weft_status price_of(weft_prices *prices, weft_price_key wanted, double *
     if (price->seconds <= 0) {
         double asked = 0;
         status = 2 * prices->count >= prices->room ? grow(prices, message) : WEFT_OK;
-        status = status ? status : ask_key(prices, key, &asked, message);
-        if (status) {
+        status = status ? status : prices->dist->kind->ask(prices, key, &asked, message);
+        if (status || asked <= 0) { /* nothing is done */
+            *seconds = 0;
             return status;
         }
         price = place_of(prices->table, prices->room, key);
@@ -234,7 +144,7 @@ static weft_status price_of(weft_prices *prices, weft_price_key wanted, double *
 }
 
 weft_status weft_price_slice(weft_prices *prices, const weft_dist_slice *s, double *seconds, weft_message *message) {
-    const weft_price_key key = {.kind = SLICE,
+    const weft_price_key key = {.kind = WEFT_PRICE_SLICE,
                                 .mask = (int64_t)s->mask,
                                 .rows = s->queries.end - s->queries.begin,
                                 .keys = s->keys.end - s->keys.begin,
@@ -245,14 +155,14 @@ weft_status weft_price_slice(weft_prices *prices, const weft_dist_slice *s, doub
 }
 
 weft_status weft_price_home(weft_prices *prices, int64_t rows, double *seconds, weft_message *message) {
-    return price_of(prices, (weft_price_key){.kind = HOME, .rows = rows}, seconds, message);
+    return price_of(prices, (weft_price_key){.kind = WEFT_PRICE_HOME, .rows = rows}, seconds, message);
 }
 
 weft_status weft_price_rounding(weft_prices *prices, int64_t queries, int64_t keys, double *seconds,
                                 weft_message *message) {
-    return price_of(prices, (weft_price_key){.kind = ROUNDING, .rows = queries, .keys = keys}, seconds, message);
+    return price_of(prices, (weft_price_key){.kind = WEFT_PRICE_ROUNDING, .rows = queries, .keys = keys}, seconds, message);
 }
 
 weft_status weft_price_whole(weft_prices *prices, double *seconds, weft_message *message) {
-    return price_of(prices, (weft_price_key){.kind = WHOLE}, seconds, message);
+    return price_of(prices, (weft_price_key){.kind = WEFT_PRICE_WHOLE}, seconds, message);
 }

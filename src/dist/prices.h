@@ -4,8 +4,11 @@
 
 #include "dist/dist.h"
 
+/* What a price is of. */
+enum { WEFT_PRICE_SLICE, WEFT_PRICE_HOME, WEFT_PRICE_ROUNDING, WEFT_PRICE_WHOLE };
+
 typedef struct weft_price_key {
-    int64_t kind, heads, mask, rows, keys, offset, left, right;
+    int64_t kind, variant, mask, rows, keys, offset, left, right;
 } weft_price_key;
 
 typedef struct weft_price {
@@ -35,5 +38,12 @@ weft_status weft_price_slice(weft_prices *prices, const weft_dist_slice *slice, 
 weft_status weft_price_home(weft_prices *prices, int64_t rows, double *seconds, weft_message *message);
 weft_status weft_price_rounding(weft_prices *prices, int64_t queries, int64_t keys, double *seconds, weft_message *message);
 weft_status weft_price_whole(weft_prices *prices, double *seconds, weft_message *message);
+
+/* For kinds: asks the simulator, and adds what it says to *seconds. Of a problem under options, or of adding up sums, so
+ * many times, by kernels whose schedule and profile are not those of the problem. */
+weft_status weft_price_ask(const weft_plan_options *options, const weft_simulate_options *simulate, const void *problem,
+                           double *seconds, weft_message *message);
+weft_status weft_price_combine(const weft_prices *prices, const weft_combine *c, double times, double *seconds,
+                               weft_message *message);
 
 #endif

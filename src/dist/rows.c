@@ -85,10 +85,8 @@ static weft_status deal_runs(const weft_dist *dist, int64_t *owners, weft_messag
     return WEFT_OK;
 }
 
-static weft_status deal_rows(const weft_dist *dist, const int64_t *owners, int64_t total, weft_dist_rows_of *rows,
-                             weft_message *message) {
-    const int64_t ranks = dist->ranks.ranks, most = weft_larger(dist->runs, 2); /* chunks of a rank */
-    rows->total = total;
+static weft_status deal_rows(const weft_dist *dist, const int64_t *owners, weft_dist_rows_of *rows, weft_message *message) {
+    const int64_t total = rows->total, ranks = dist->ranks.ranks, most = weft_larger(dist->runs, 2); /* chunks of a rank */
     rows->chunks = calloc((size_t)(ranks * most), sizeof *rows->chunks);
     rows->first = calloc((size_t)ranks + 1, sizeof *rows->first);
     rows->at = calloc((size_t)(ranks * most), sizeof *rows->at);
@@ -126,7 +124,6 @@ static weft_status deal_rows(const weft_dist *dist, const int64_t *owners, int64
 }
 
 weft_status weft_dist_deal(weft_dist *dist, weft_message *message) {
-    const weft_attention *p = &dist->problem.attention;
     int64_t *owners = NULL;
     weft_status status = WEFT_OK;
     if (dist->ranks.cut == WEFT_CUT_BALANCED) {
@@ -134,8 +131,8 @@ weft_status weft_dist_deal(weft_dist *dist, weft_message *message) {
         status = owners ? deal_runs(dist, owners, message)
                         : weft_fail(message, WEFT_NO_MEMORY, "no memory for the runs of the ranks");
     }
-    status = status ? status : deal_rows(dist, owners, p->seq, &dist->rows[WEFT_QUERY_ROWS], message);
-    status = status ? status : deal_rows(dist, owners, p->kv_seq, &dist->rows[WEFT_KEY_ROWS], message);
+    status = status ? status : deal_rows(dist, owners, &dist->rows[WEFT_QUERY_ROWS], message);
+    status = status ? status : deal_rows(dist, owners, &dist->rows[WEFT_KEY_ROWS], message);
     free(owners);
     return status;
 }

@@ -1,178 +1,11 @@
-/* A run of a rank: the caller's tensors become rows, a pass goes over them, and results go back. */
-#include <math.h>
-#include <string.h>
-
+/* A run of a rank, and what it keeps and counts. */
 #include "base/status.h"
 #include "base/struct.h"
-#include "dist/heads.h"
-#include "dist/work.h"
+#include "dist/kinds.h"
 #include "problem/problem.h"
-#include "ref/ref.h"
-
-/* One of this rank's tensors. */
-static weft_dist_tensor tensor_of(const weft_dist_work *work, const void *at, char name) {
-    const weft_attention *p = &work->local.attention;
-    const int of_queries = name == 'q' || name == 'o', of_values = name == 'v' || name == 'o';
-    const weft_strides *strides = name == 'q'   ? &p->q_strides
-                                  : name == 'k' ? &p->k_strides
-                                  : name == 'v' ? &p->v_strides
-                                                : &p->o_strides;
-    return (weft_dist_tensor){at, *strides, of_queries ? p->seq : p->kv_seq, of_values ? p->head_dim_v : p->head_dim,
-                              p->dtype};
-}
-
-/* A tensor as rows: where it is, if it lies so; else a copy, in `buffer`. */
-static weft_status as_rows(weft_dist_work *work, const void *at, char name, const weft_dist_buffer *buffer,
-                           const char **rows, weft_message *message) {
-    const weft_attention *p = &work->dist->problem.attention;
-    const weft_dist_tensor t = tensor_of(work, at, name);
-    const int of_queries = name == 'q' || name == 'o';
-    const int64_t heads = of_queries ? p->heads : p->kv_heads;
-    *rows = buffer->at;
-    if (work->exchange) {
-        return weft_dist_heads_in(work, of_queries ? WEFT_QUERY_ROWS : WEFT_KEY_ROWS, &t,
-                                  of_queries ? work->heads : work->kv_heads, buffer->at, message);
-    }
-    const int lies_so = (t.strides.head == t.dim || heads == 1) && t.strides.seq == p->batch * heads * t.dim &&
-                        (t.strides.batch == heads * t.dim || p->batch == 1);
-    if (lies_so) {
-        *rows = at;
-        return WEFT_OK;
-    }
-    return weft_dist_pack(work, buffer->at, &t, 0, heads, message);
-}
-
-static weft_status keys_as_rows(weft_dist_work *work, const void *k, const void *v, weft_dist_pair *own,
-                                weft_message *message) {
-    const char *k_rows, *v_rows;
-    weft_status status = as_rows(work, k, 'k', &work->own.k, &k_rows, message);
-    status = status ? status : as_rows(work, v, 'v', &work->own.v, &v_rows, message);
-    if (!status) {
-        own->k.at = own->k.wire = (char *)(uintptr_t)k_rows;
-        own->v.at = own->v.wire = (char *)(uintptr_t)v_rows;
-    }
-    return status;
-}
-
-/* O in fp32, as attentions take it whose results are. */
-static weft_status widen(weft_dist_work *work, const void *o, const char **rows, weft_message *message) {
-    const char *narrow = NULL;
-    weft_combine_data data = WEFT_COMBINE_DATA_INIT;
-    const weft_status status = as_rows(work, o, 'o', &work->o, &narrow, message);
-    data.parts[0] = narrow;
-    data.o = work->wide_o;
-    *rows = work->wide_o;
-    return status ? status : weft_dist_compute(work, work->widen_o, &data, message);
-}
-
-/* Rounds sums to the rows of a result, and brings these to where the caller wants them. */
-static weft_status give(weft_dist_work *work, const weft_plan *rounding, const char *sums, const weft_dist_buffer *buffer,
-                        void *at, char name, weft_message *message) {
-    const weft_attention *p = &work->dist->problem.attention;
-    const int of_queries = name == 'q' || name == 'o';
-    weft_dist_tensor t = tensor_of(work, at, name);
-    weft_combine_data data = WEFT_COMBINE_DATA_INIT;
-    if (!of_queries && weft_dist_heads_repeat(work)) {
-        return weft_dist_heads_add(work, sums, &t, name == 'v', message);
-    }
-    data.parts[0] = sums;
-    data.o = buffer->at;
-    const weft_status status = weft_dist_compute(work, rounding, &data, message);
-    if (status) {
-        return status;
-    }
-    return work->exchange ? weft_dist_heads_out(work, of_queries ? WEFT_QUERY_ROWS : WEFT_KEY_ROWS, buffer->at, &t,
-                                                of_queries ? work->heads : work->kv_heads, message)
-                          : weft_dist_unpack(work, &t, buffer->at, 0, of_queries ? p->heads : p->kv_heads, message);
-}
-
-static weft_status forward(weft_dist_work *work, const weft_attention_data *data, void *kept, weft_message *message) {
-    const int64_t first = work->member * work->heads;
-    const weft_attention *p = &work->dist->problem.attention;
-    weft_dist_inputs in = {.kept = kept,
-                           .sinks = data->sinks ? data->sinks + first : NULL,
-                           .alibi = data->alibi ? data->alibi + first : NULL,
-                           .bias = data->bias};
-    weft_status status = as_rows(work, data->q, 'q', &work->q, &in.q, message);
-    if (!status && in.sinks && work->memory.on_device) { /* sums begin with them: see clear() */
-        const float *sinks = in.sinks;
-        in.sinks = work->host_sinks;
-        status = work->memory.read(&work->memory, work->host_sinks, sinks, (size_t)work->heads * sizeof *sinks, message);
-    }
-    status = status ? status : keys_as_rows(work, data->k, data->v, &in.own, message);
-    status = status ? status : weft_dist_pass(work, &in, message);
-    status = status ? status : give(work, work->round_queries, work->sums, &work->o, data->o, 'o', message);
-    if (status) {
-        return status;
-    }
-    const float *lse = (const float *)(const void *)work->sums_lse;
-    if (work->exchange) {
-        return weft_dist_lse_out(work, lse, data->lse ? data->lse : (float *)(void *)work->lse.at, message);
-    }
-    const size_t bytes = (size_t)(p->batch * p->heads * work->queries) * sizeof(float);
-    return data->lse ? work->memory.copy(&work->memory, data->lse, bytes, lse, bytes, bytes, 1, message) : WEFT_OK;
-}
-
-/* The gradient of a sink: minus its weight of every query, times what O has of dO. Each rank sums up its queries; all send
- * all theirs, and add up in the order of ranks. */
-static weft_status sink_gradients(weft_dist_work *work, const weft_attention_gradients *data, weft_message *message) {
-    const weft_attention *p = &work->local.attention;
-    const int64_t size = work->io.transport.size;
-    double *all = work->sinks;
-    double *mine = all + work->dist->rank * p->heads;
-    memset(mine, 0, (size_t)p->heads * sizeof *mine);
-    for (int64_t i = 0; i < p->batch * p->heads * p->seq; i++) {
-        const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
-        const size_t at = (size_t)(batch * p->o_strides.batch + row * p->o_strides.seq + head * p->o_strides.head);
-        double delta = 0;
-        for (int64_t d = 0; d < p->head_dim_v; d++) {
-            delta +=
-                weft_ref_load(p->dtype, data->o, at + (size_t)d) * weft_ref_load(p->dtype, data->grad_o, at + (size_t)d);
-        }
-        mine[head] -= exp((double)data->sinks[head] - (double)data->lse[i]) * delta;
-    }
-    weft_status status = WEFT_OK;
-    const size_t bytes = (size_t)p->heads * sizeof *all;
-    for (int64_t rank = 0; rank < size && !status; rank++) {
-        if (rank != work->dist->rank) {
-            status = weft_io_receive(&work->io, all + rank * p->heads, bytes, rank, WEFT_TAG_VALUES, -2, message);
-            status = status ? status : weft_io_send(&work->io, mine, bytes, rank, WEFT_TAG_VALUES, -2, message);
-        }
-    }
-    status = status ? status : weft_io_wait(&work->io, -2, message);
-    for (int64_t head = 0; head < p->heads && !status; head++) {
-        double sum = 0;
-        for (int64_t rank = 0; rank < size; rank++) {
-            sum += all[rank * p->heads + head];
-        }
-        data->grad_sinks[head] = (float)sum;
-    }
-    return status;
-}
-
-static weft_status backward(weft_dist_work *work, const weft_attention_gradients *data, void *kept, weft_message *message) {
-    const int64_t first = work->member * work->heads;
-    weft_dist_inputs in = {.kept = kept, .alibi = data->alibi ? data->alibi + first : NULL, .lse = data->lse};
-    weft_status status = as_rows(work, data->q, 'q', &work->q, &in.q, message);
-    status = status ? status : as_rows(work, data->grad_o, 'o', &work->grad_o, &in.grad_o, message);
-    status = status ? status : widen(work, data->o, &in.o, message);
-    status = status ? status : keys_as_rows(work, data->k, data->v, &in.own, message);
-    if (!status && work->exchange) {
-        in.lse = (const float *)(const void *)work->lse.at;
-        status = weft_dist_lse_in(work, data->lse, (float *)(void *)work->lse.at, message);
-    }
-    status = status ? status : weft_dist_pass(work, &in, message);
-    /* Q, K and V are not needed any more. */
-    status = status ? status : give(work, work->round_queries, work->sums, &work->o, data->grad_q, 'q', message);
-    status = status ? status : give(work, work->round_keys, work->home.k.at, &work->own.k, data->grad_k, 'k', message);
-    status = status ? status : give(work, work->round_values, work->home.v.at, &work->own.v, data->grad_v, 'v', message);
-    const int sinks = (work->dist->problem.attention.extras & WEFT_SINKS) && data->grad_sinks;
-    return status || !sinks ? status : sink_gradients(work, data, message);
-}
 
 weft_status weft_dist_run(weft_dist *dist, const void *data, const weft_dist_run_options *options, weft_message *message) {
     weft_dist_run_options ours = WEFT_DIST_RUN_INIT;
-    weft_data checked;
     if (!dist) {
         return weft_fail(message, WEFT_INVALID, "dist is null");
     }
@@ -180,34 +13,26 @@ weft_status weft_dist_run(weft_dist *dist, const void *data, const weft_dist_run
     if (!work) {
         return weft_fail(message, WEFT_INVALID, "it is on paper, without a transport: it can be simulated, not run");
     }
+    weft_data checked;
     weft_status status = weft_struct_take_options(&ours, sizeof ours, options, "WEFT_DIST_RUN_INIT", message);
-    status = status ? status : weft_data_check(&checked, dist->operation, &work->local, data, message);
+    status = status ? status : dist->kind->check_data(work, data, &checked, message);
     if (status) {
         return status;
-    }
-    const int back = weft_dist_is_backward(dist);
-    if (back && (!checked.gradients.o || !checked.gradients.lse)) {
-        return weft_fail(message, WEFT_INVALID, "over ranks a backward pass takes the o and lse of the forward pass");
-    }
-    if (back && checked.gradients.grad_sinks && work->memory.on_device) {
-        return weft_fail(message, WEFT_UNSUPPORTED,
-                         "the gradient of sinks over ranks is computed on CPUs: grad_sinks is not null");
     }
     if (ours.stream && !work->memory.on_device) {
         return weft_fail(message, WEFT_INVALID, "stream is not null, and ranks compute on the CPU");
     }
     work->memory.stream = ours.stream;
-    void *kept = weft_dist_kept(dist) > 0 ? ours.kept : NULL;
     weft_io_begin(&work->io);
-    status = back ? backward(work, &checked.gradients, kept, message) : forward(work, &checked.attention, kept, message);
+    status = dist->kind->run(work, &checked, weft_dist_kept(dist) > 0 ? ours.kept : NULL, message);
     status = status ? status : weft_io_settle(&work->io, message);
     weft_io_end(&work->io, status);
     return status;
 }
 
 size_t weft_dist_kept(const weft_dist *dist) {
-    const int keeps = dist && dist->pieces == 1 && dist->rings > 1 &&
-                      (!weft_dist_is_backward(dist) || dist->ranks.sweep == WEFT_SWEEP_SAWTOOTH);
+    const int keeps = dist && dist->keeps && dist->pieces == 1 && dist->rings > 1 &&
+                      (!dist->adds || dist->ranks.sweep == WEFT_SWEEP_SAWTOOTH);
     int64_t most = 0;
     for (int64_t i = 0; keeps && i < dist->rings; i++) {
         most = weft_larger(most, weft_dist_group_of(dist, i, WEFT_KEY_ROWS).rows);

@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/struct.h"
+#include "dist/kinds.h"
 #include "dist/links.h"
-#include "dist/prices.h"
 #include "dist/simulate.h"
 #include "machine/machine.h"
 #include "problem/problem.h"
@@ -136,7 +136,7 @@ static void add(simulation *s, transfer t) {
 static void add_keys(simulation *s, int64_t rank, int64_t step) {
     const int64_t group = rank / s->members;
     const weft_hop *hop = &step_of(s, group, step)->hop;
-    if (hop->source == group || hop->needed_count == 0) {
+    if (hop->source == group || hop->needed_count == 0 || weft_dist_key_bytes(s->dist) == 0) {
         return;
     }
     const int64_t from = rank_in(s, hop->source, rank);
@@ -263,6 +263,9 @@ static weft_status take_step(simulation *s, int64_t step) {
 
 /* The exchange of heads within groups, tensor by tensor. */
 static void exchange_heads(simulation *s, int out) {
+    if (s->members == 1) {
+        return;
+    }
     const weft_dist_heads_row row = weft_dist_heads_row_bytes(s->dist);
     const uint64_t query = out ? row.query_out : row.query_in, key = out ? row.key_out : row.key_in;
     const int64_t tensors = out ? row.tensors_out : row.tensors_in;
@@ -278,22 +281,22 @@ static void exchange_heads(simulation *s, int out) {
         }
         send_all(s);
     }
-    for (int64_t i = 0; i < s->ranks && s->members > 1; i++) {
+    for (int64_t i = 0; i < s->ranks; i++) {
         const int64_t first = i / s->members * s->members;
         const double latency = weft_links_latency(&s->links, first, first + s->members - 1);
         s->rank[i].end = fmax(s->rank[i].end, s->rank[i].keys) + (double)(tensors - 1) * latency;
     }
 }
 
-/* All ranks tell all others what they have of the gradients of sinks. */
-static void exchange_sinks(simulation *s) {
+/* All ranks tell all others a few words. */
+static void tell_all(simulation *s) {
     const uint64_t others = (uint64_t)s->ranks - 1;
-    const uint64_t bytes = others * (uint64_t)s->dist->problem.attention.heads * sizeof(double);
+    const uint64_t bytes = others * (uint64_t)s->dist->kind->told(s->dist);
     double last = 0;
     for (int64_t i = 0; i < s->ranks; i++) {
         last = fmax(last, s->rank[i].end);
     }
-    for (int64_t i = 0; i < s->ranks && others > 0; i++) {
+    for (int64_t i = 0; i < s->ranks && bytes > 0; i++) {
         s->rank[i].sent += bytes;
         s->rank[i].end = last + weft_links_latency(&s->links, 0, s->ranks - 1);
     }
@@ -317,9 +320,7 @@ static weft_status finish(simulation *s) {
         s->rank[i].computing += seconds;
     }
     exchange_heads(s, 1);
-    if (s->back && (dist->problem.attention.extras & WEFT_SINKS)) {
-        exchange_sinks(s);
-    }
+    tell_all(s);
     return status;
 }
 
@@ -350,7 +351,7 @@ static weft_status open(simulation *s, const weft_dist *dist, const weft_machine
                       .lag = weft_ring_lag(&dist->ring),
                       .ahead = passes_on ? 2 : slots,
                       .all_posted = slots == dist->steps,
-                      .back = weft_dist_is_backward(dist),
+                      .back = dist->adds,
                       .prices = prices,
                       .known_kernels = prices->count,
                       .message = message};
@@ -378,18 +379,6 @@ static void close(simulation *s) {
     free(s->transfers);
 }
 
-/* A rank's buffers, and its tensors: all heads of its own rows. */
-static uint64_t memory_of(const weft_dist *dist, int64_t rank, const group_state *group) {
-    const weft_attention *p = &dist->problem.attention;
-    const int back = weft_dist_is_backward(dist);
-    const uint64_t element = weft_dtype_bytes(p->dtype), lines = (uint64_t)(p->batch * p->heads);
-    const uint64_t both = (uint64_t)(p->head_dim + p->head_dim_v);
-    const uint64_t queries = (uint64_t)weft_dist_rows(dist, rank, WEFT_QUERY_ROWS) * lines;
-    const uint64_t keys = (uint64_t)weft_dist_rows(dist, rank, WEFT_KEY_ROWS) * (uint64_t)(p->batch * p->kv_heads);
-    return weft_dist_buffers(dist, rank, group->most_queries, group->most_keys) +
-           (back ? 2 : 1) * (queries + keys) * both * element + queries * sizeof(float);
-}
-
 static void sum_up(const simulation *s, double whole, weft_dist_simulation *out) {
     const double ranks = (double)s->ranks, groups = (double)s->dist->rings;
     uint64_t sent = 0, left = 0;
@@ -407,7 +396,7 @@ static void sum_up(const simulation *s, double whole, weft_dist_simulation *out)
     }
     for (int64_t g = 0; g < s->dist->rings; g++) {
         const group_state *group = &s->group[g];
-        const uint64_t bytes = memory_of(s->dist, g * s->members, group);
+        const uint64_t bytes = s->dist->kind->memory(s->dist, g * s->members, group->most_queries, group->most_keys);
         pairs += group->pairs;
         most_pairs = fmax(most_pairs, group->pairs);
         out->memory = bytes > out->memory ? bytes : out->memory;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "dist/dist.h"
+#include "dist/kinds.h"
 #include "problem/problem.h"
 
 static int64_t divide_down(int64_t a, int64_t b) {
@@ -71,7 +71,7 @@ static weft_dist_slice mask_of(const rectangle *r, int by_position) {
     return s;
 }
 
-static weft_status add_slice(weft_dist_slices *slices, weft_dist_slice slice, weft_message *message) {
+weft_status weft_dist_slices_add(weft_dist_slices *slices, weft_dist_slice slice, weft_message *message) {
     if (slices->count == slices->room) {
         const size_t room = slices->room ? 2 * slices->room : 8;
         weft_dist_slice *list = realloc(slices->list, room * sizeof *list);
@@ -112,7 +112,7 @@ static weft_status add_rectangle(const cutter *c, const placed *q, const placed 
     slice.queries = (weft_range){q->before + r.rows.begin, q->before + r.rows.end};
     slice.keys = (weft_range){k->before + r.columns.begin, k->before + r.columns.end};
     slice.sequence = c->sequence;
-    return add_slice(c->slices, slice, c->message);
+    return weft_dist_slices_add(c->slices, slice, c->message);
 }
 
 /* Rows of a chunk that lie in begin .. end - 1. */
@@ -169,8 +169,8 @@ static weft_status cut_sequence(const cutter *c, const weft_sequence *s, const p
     return status ? status : add_rectangle(c, q, k, behind);
 }
 
-weft_status weft_dist_slices_of(const weft_dist *dist, int64_t ring_rank, int64_t part, weft_range keys,
-                                weft_dist_slices *slices, weft_message *message) {
+weft_status weft_dist_attention_slices(const weft_dist *dist, int64_t ring_rank, int64_t part, weft_range keys,
+                                       weft_dist_slices *slices, weft_message *message) {
     const weft_attention *p = &dist->problem.attention;
     const weft_sequences all = weft_attention_sequences(p);
     cutter c = {p, weft_attention_band(p), 0, slices, message};

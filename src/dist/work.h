@@ -25,11 +25,17 @@ typedef struct weft_dist_tensor {
     weft_dtype dtype;
 } weft_dist_tensor;
 
-/* The plans of a slice: the attention, and adding its results to those of the rank. */
+/* Adding rows of a part to rows of a part, in fp32: K and V, or blocks of columns of C and the rest of them; null: there is
+ * none. */
+typedef struct weft_dist_sum {
+    const weft_plan *first, *second;
+} weft_dist_sum;
+
+/* The plans of a slice: what is computed, and adding its results to those of the rank and of the part. */
 typedef struct weft_dist_slice_plans {
-    const weft_plan *attention;
+    const weft_plan *compute;
     const weft_plan *add_queries; /* O, or dQ */
-    const weft_plan *add_keys, *add_values;
+    weft_dist_sum add;
 } weft_dist_slice_plans;
 
 /* A step of the pass: made once. */
@@ -41,7 +47,7 @@ typedef struct weft_dist_step {
     weft_range *home; /* backward: of this group's own keys, whose gradients come home from whoever has them at this step */
     size_t home_count;
     int64_t home_from;
-    const weft_plan **add_home; /* of each range, K and V */
+    weft_dist_sum *add_home; /* of each range */
 } weft_dist_step;
 
 typedef struct weft_dist_plan { /* a plan of this rank, by its problem */
@@ -86,11 +92,16 @@ typedef struct weft_dist_work {
     double *sinks;     /* backward: gradients of sinks, (ranks, heads) */
     float *host_sinks; /* forward: a copy of the heads' sinks, where they are in a GPU's memory */
     const weft_plan *widen_o, *round_queries, *round_keys, *round_values;
-    struct weft_dist_heads *exchange; /* heads.c; null: heads are not exchanged */
+    struct weft_dist_heads *exchange;  /* heads.c; null: heads are not exchanged */
+    struct weft_dist_product *product; /* gemm_work.h; null: it is no matrix product */
 } weft_dist_work;
 
 /* make.c */
 weft_status weft_dist_work_create(weft_dist *dist, const weft_dist_options *options, weft_message *message);
+
+/* Two buffers, for so many rows of a part or of its sums. */
+weft_status weft_dist_take_pair(weft_dist_work *work, int64_t rows, size_t first, size_t second, weft_dist_pair *pair,
+                                weft_message *message);
 
 /* Takes the buffers, when all plans are made. */
 weft_status weft_dist_work_take(weft_dist_work *work, weft_message *message);
@@ -112,14 +123,11 @@ weft_status weft_dist_pack(const weft_dist_work *work, void *rows, const weft_di
 weft_status weft_dist_unpack(const weft_dist_work *work, const weft_dist_tensor *tensor, const void *rows, int64_t head,
                              int64_t heads, weft_message *message);
 
-/* pass.c: a pass over tensors of (rows, batch, heads, dim). */
-typedef struct weft_dist_inputs {
+/* What stays where it is while keys come by: tensors of (rows, batch, heads, dim). */
+typedef struct weft_dist_queries {
     const char *q, *grad_o, *o; /* O in fp32 */
-    weft_dist_pair own;         /* K and V of the group's keys */
     const float *lse, *alibi, *sinks;
     const char *bias;
-    char *kept;
-} weft_dist_inputs;
-weft_status weft_dist_pass(weft_dist_work *work, const weft_dist_inputs *in, weft_message *message);
+} weft_dist_queries;
 
 #endif

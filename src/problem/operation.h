@@ -222,6 +222,10 @@ weft_status weft_problem_check_dtypes(const weft_problem *problem, const weft_op
 weft_status weft_data_check(weft_data *copy, const weft_operation_row *row, const weft_problem *problem, const void *data,
                             weft_message *message);
 
+/* The same with other buffers than those of the problem: of a part of it. */
+weft_status weft_data_check_buffers(weft_data *copy, const weft_operation_row *row, const weft_problem *problem,
+                                    const weft_buffer *list, size_t count, const void *data, weft_message *message);
+
 /* The same of what weft_plan_prepare() takes of it: lengths. All other buffers are null in the copy. */
 weft_status weft_data_check_lengths(weft_data *copy, const weft_operation_row *row, const weft_problem *problem,
                                     const void *data, weft_message *message);

@@ -183,11 +183,16 @@ weft_status weft_data_check_lengths(weft_data *copy, const weft_operation_row *r
 weft_status weft_data_check(weft_data *copy, const weft_operation_row *row, const weft_problem *problem, const void *data,
                             weft_message *message) {
     weft_buffer list[WEFT_BUFFERS];
+    const size_t count = row->buffers(problem, list);
+    return weft_data_check_buffers(copy, row, problem, list, count, data, message);
+}
+
+weft_status weft_data_check_buffers(weft_data *copy, const weft_operation_row *row, const weft_problem *problem,
+                                    const weft_buffer *list, size_t count, const void *data, weft_message *message) {
     const weft_status status = take_data(copy, row, data, message);
     if (status) {
         return status;
     }
-    const size_t count = row->buffers(problem, list);
     for (size_t i = 0; i < count; i++) {
         const void *at = pointer_at(copy, list[i].offset);
         if (!at && !is_left_out(copy, list, count, i)) {

@@ -65,14 +65,52 @@ class Simulate(Command):
         self.refused("machine host has no [links]: what joins several of it is not known", *ask, "--ranks", "2")
         self.refused("machine rtx-5090 has no network_bandwidth in [links]: a node has 4 GPUs, fewer than 5 ranks", *ask, "--machine",
                      "rtx-5090", "--ranks", "5")  # fmt: skip
-        self.refused("gemm is not shared among ranks: attention is, forward and backward", "simulate", "gemm", "--machine", "h100",
-                     "--ranks", "2")  # fmt: skip
+        self.refused("combine is not shared among ranks: attention is, forward and backward, and gemm", "simulate", "combine",
+                     "--machine", "h100", "--ranks", "2")  # fmt: skip
+        gemm = ["simulate", "gemm", "--machine", "h100", "--ranks", "2"]
+        self.refused("cut zigzag is of attention: a product's is m or k", *gemm, "--cut", "zigzag")
+        self.refused("attention is not shared among ranks with a cut of products", *ask, "--ranks", "2", "--cut", "k")
+        self.refused("gemm is not shared among ranks with cut k and beta", *gemm, "--cut", "k", "--beta", "1")
         self.refused("ranks 2000 are more than seq 1024 or kv_seq 1024", *ask, "--machine", "h100", "--ranks", "2000")
         self.refused("--curve and --per-domain are of one GPU, not of --ranks", *ask, "--machine", "h100", "--ranks", "2", "--curve")
         self.refused("--cut zigzg is not known: did you mean zigzag?", *ask, "--ranks", "2", "--cut", "zigzg")
         self.refused("--plot efficiency needs --ranks", *ask, "--machine", "h100", "--seq", "1K,2K", "--svg", "--plot", "efficiency", "-o", "x")
         self.refused("attention is not shared among ranks with dropout, which would depend on the number of ranks", *ask,
                      "--machine", "h100", "--ranks", "3", "--dropout", "0.1")  # fmt: skip
+
+
+class Gemm(Command):
+    ASK = ["gemm", "--ranks", "3", "--m", "100", "--n", "70", "--k", "50"]
+
+    def test_simulate(self):
+        told = self.json("simulate", *self.ASK, "--machine", "h100", "--cut", "k")
+        self.assertEqual(told["ranks"], {"ranks": 3, "cut": "k", "exchange": "ring", "order": "ring", "sweep": "sawtooth",
+                                         "head_ranks": 1, "columns": 1, "most_keys": 0})  # fmt: skip
+        # Each rank sends sums of all rows of C but its own, in fp32.
+        self.assertEqual(told["predicted"]["sent"], {"mean": 200 * 70 * 4 / 3, "most": 67 * 70 * 4})
+        text = self.ok("simulate", *self.ASK, "--machine", "h100")
+        self.assertIn("ranks      3, cut m, exchange ring, order ring\n", text)
+        self.assertIn("rows       34 of A and 24 columns of B and C at rank 0; 3 steps\n", text)
+
+    def test_plan(self):
+        told = self.json("plan", *self.ASK, "--machine", "h100")
+        self.assertEqual({way["ranks"]["cut"] for way in told["ways"]}, {"m", "k"})
+        self.assertEqual({way["ranks"]["exchange"] for way in told["ways"]}, {"ring", "all-gather"})
+        self.assertIn(f"ranks.cut = WEFT_CUT_{told['recommended']['ranks']['cut'].upper()};", told["recommended"]["c"])
+
+    def test_run(self):
+        """What ranks send is what the simulator says."""
+        for extra in ([], ["--cut", "k"], ["--cut", "k", "--bias", "--alpha", "2", "--c-major", "col", "--dtype", "bf16"],
+                      ["--beta", "0.5", "--activation", "gelu", "--residual", "--a-major", "col"],
+                      ["--batch", "2", "--b-major", "col", "--row-scale", "--column-scale", "--cut", "k", "--exchange", "all-gather"],
+                      ["--rank-order", "zigzag", "--n", "2"]):  # fmt: skip
+            ran = self.json("run", *self.ASK, *extra, "--repeat", "3")
+            told = self.json("simulate", *self.ASK, *extra, "--machine", "h100")
+            with self.subTest(extra=extra):
+                self.assertTrue(ran["check"]["passed"])
+                self.assertTrue(ran["traffic"]["equal"])
+                self.assertEqual(ran["ranks"], told["ranks"])
+                self.assertEqual(ran["traffic"]["sent_most"], told["predicted"]["sent"]["most"])
 
 
 class Plan(Command):
@@ -138,7 +176,7 @@ class Lists(Command):
 
     def test_completion_and_help(self):
         script = self.ok("completion", "bash")
-        self.assertIn("--cut) list='contiguous striped zigzag balanced' ;;", script)
+        self.assertIn("--cut) list='contiguous striped zigzag balanced m k' ;;", script)
         self.assertIn("--rank-sweep) list='forward sawtooth' ;;", script)
         self.assertIn("\nranks:\n  --ranks N ", self.ok("help", "plan"))
 

@@ -6,7 +6,7 @@
 #include "cuda/driver/driver.h"
 #include "shared.h"
 
-enum { MOST_RANKS = 8 };
+#include "most_ranks.h"
 
 /* A tensor of all rows, (batch, rows, heads, dim), and the part of it that a rank has. */
 typedef struct tensor {

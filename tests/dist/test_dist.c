@@ -14,7 +14,7 @@ static void run_all(const whole *w, part *parts, int bhsd, int keeps, uint64_t *
     for (int32_t rank = 0; rank < size; rank++) {
         weft_transport plain = WEFT_TRANSPORT_INIT;
         parts[rank] = part_of(w, rank, bhsd, keeps);
-        ranks[rank].part = &parts[rank];
+        ranks[rank] = (thread_rank){.part = &parts[rank]};
         assert_int_equal(weft_threads_transport(threads, rank, &plain, NULL), WEFT_OK);
         ranks[rank].transport = shakes ? shaken_open(&shakens[rank], &plain, random_bits(shakes)) : plain;
         assert_int_equal(pthread_create(&ranks[rank].thread, NULL, thread_rank_run, &ranks[rank]), 0);

@@ -29,18 +29,52 @@ static whole whole_of(int64_t exchange, int back, uint64_t *random) {
     return w;
 }
 
+static whole_product product_of(int64_t exchange, int32_t cut, uint64_t *random) {
+    const weft_gemm fresh = WEFT_GEMM_INIT;
+    const weft_ranks none = WEFT_RANKS_INIT;
+    whole_product w = {.p = fresh, .ranks = none};
+    w.p.m = 50;
+    w.p.n = 30;
+    w.p.k = 40;
+    w.ranks.ranks = RANKS;
+    w.ranks.exchange = (int32_t)exchange;
+    w.ranks.cut = cut;
+    fill_product(&w, random);
+    return w;
+}
+
 /* ---- a rank that never comes, that leaves, and that stalls ---- */
 
 typedef struct scenario {
     whole w;
+    whole_product product;
+    int32_t cut; /* of the product; 0: it is the attention that runs */
     faulty faulty[RANKS];
     int32_t victim;
     fault fault;
     weft_threads *threads;
     part parts[RANKS];
+    part_product products[RANKS];
     thread_rank ranks[RANKS];
     pthread_mutex_t lock;
 } scenario;
+
+static weft_status status_of(const scenario *s, int32_t rank) {
+    return s->cut ? s->products[rank].status : s->parts[rank].status;
+}
+
+static const char *words_of(const scenario *s, int32_t rank) {
+    return s->cut ? s->products[rank].message.text : s->parts[rank].message.text;
+}
+
+/* The same bits. */
+static void check_as(const scenario *a, const scenario *b, int32_t rank) {
+    if (a->cut) {
+        assert_memory_equal(a->products[rank].c.at, b->products[rank].c.at, a->products[rank].c.bytes);
+    } else {
+        check_same(&a->parts[rank], &b->parts[rank]);
+    }
+}
 
 static void start(scenario *s, fault fault, int64_t after, int64_t looks) {
     assert_int_equal(weft_threads_create(&s->threads, RANKS, NULL), WEFT_OK);
@@ -53,9 +87,11 @@ static void start(scenario *s, fault fault, int64_t after, int64_t looks) {
         *f = (faulty){.lock = &s->lock, .after = after, .looks = looks};
         f->fault = rank == s->victim ? fault : NO_FAULT;
         s->parts[rank] = part_of(&s->w, rank, 0, 0);
-        s->parts[rank].seconds = LIMIT;
+        s->products[rank] = product_part_of(&s->product, rank);
+        s->parts[rank].seconds = s->products[rank].seconds = LIMIT;
         assert_int_equal(weft_threads_transport(s->threads, rank, &plain, NULL), WEFT_OK);
         s->ranks[rank].part = &s->parts[rank];
+        s->ranks[rank].product = s->cut ? &s->products[rank] : NULL;
         s->ranks[rank].transport = faulty_open(f, &plain);
         if (f->fault != NEVER_COMES) {
             assert_int_equal(pthread_create(&s->ranks[rank].thread, NULL, thread_rank_run, &s->ranks[rank]), 0);
@@ -79,23 +115,23 @@ static void finish(scenario *s) {
 static void clean(scenario *s) {
     for (int32_t rank = 0; rank < RANKS; rank++) {
         free_part(&s->parts[rank]);
+        free_product_part(&s->products[rank]);
     }
     weft_threads_destroy(s->threads);
     pthread_mutex_destroy(&s->lock);
 }
 
 /* What a rank has to say when another is silent. A rank that has all it needs may be right instead. */
-static void names_the_victim(const scenario *s, const part *good, int32_t rank, int may_be_right) {
-    const part *p = &s->parts[rank];
+static void names_the_victim(const scenario *s, const scenario *good, int32_t rank, int may_be_right) {
     char first[64];
-    if (p->status == WEFT_OK && may_be_right) {
-        check_same(p, &good[rank]);
+    if (status_of(s, rank) == WEFT_OK && may_be_right) {
+        check_as(s, good, rank);
         return;
     }
-    assert_int_equal(p->status, WEFT_FAILED);
+    assert_int_equal(status_of(s, rank), WEFT_FAILED);
     snprintf(first, sizeof first, "rank %d has not answered for %g s", (int)s->victim, LIMIT);
-    if (strncmp(p->message.text, first, strlen(first)) != 0) {
-        fail_msg("rank %d says '%s', not '%s'", (int)rank, p->message.text, first);
+    if (strncmp(words_of(s, rank), first, strlen(first)) != 0) {
+        fail_msg("rank %d says '%s', not '%s'", (int)rank, words_of(s, rank), first);
     }
 }
 
@@ -103,19 +139,29 @@ static void a_silent_rank_is_named(void **state) {
     static const struct {
         int64_t exchange;
         int back;
-    } kinds[] = {{WEFT_EXCHANGE_RING, 0},       {WEFT_EXCHANGE_RING, 1},  {WEFT_EXCHANGE_ALL_GATHER, 0},
-                 {WEFT_EXCHANGE_ALL_GATHER, 1}, {WEFT_EXCHANGE_HEADS, 0}, {WEFT_EXCHANGE_HEADS, 1}};
+        int32_t cut;
+    } kinds[] = {{WEFT_EXCHANGE_RING, 0, 0},          {WEFT_EXCHANGE_RING, 1, 0},
+                 {WEFT_EXCHANGE_ALL_GATHER, 0, 0},    {WEFT_EXCHANGE_ALL_GATHER, 1, 0},
+                 {WEFT_EXCHANGE_HEADS, 0, 0},         {WEFT_EXCHANGE_HEADS, 1, 0},
+                 {WEFT_EXCHANGE_RING, 0, WEFT_CUT_M}, {WEFT_EXCHANGE_ALL_GATHER, 0, WEFT_CUT_M},
+                 {WEFT_EXCHANGE_RING, 0, WEFT_CUT_K}, {WEFT_EXCHANGE_ALL_GATHER, 0, WEFT_CUT_K}};
     enum { KINDS = sizeof kinds / sizeof *kinds, FAULTS = 3 };
     (void)state;
     uint64_t random = random_seed(41);
-    scenario good[KINDS], bad[KINDS][FAULTS];
+    static scenario good[KINDS], bad[KINDS][FAULTS];
     for (int kind = 0; kind < KINDS; kind++) {
-        good[kind] = (scenario){.w = whole_of(kinds[kind].exchange, kinds[kind].back, &random), .victim = -1};
+        good[kind] = (scenario){.w = whole_of(kinds[kind].exchange, kinds[kind].back, &random),
+                                .product = product_of(kinds[kind].exchange, kinds[kind].cut, &random),
+                                .cut = kinds[kind].cut,
+                                .victim = -1};
         start(&good[kind], NO_FAULT, 0, 0);
         finish(&good[kind]);
         for (int f = 0; f < FAULTS; f++) { /* all at once: they take one time limit together */
             scenario *s = &bad[kind][f];
-            *s = (scenario){.w = good[kind].w, .victim = (int32_t)random_between(&random, 0, RANKS - 1)};
+            *s = (scenario){.w = good[kind].w,
+                            .product = good[kind].product,
+                            .cut = good[kind].cut,
+                            .victim = (int32_t)random_between(&random, 0, RANKS - 1)};
             const int64_t messages = good[kind].faulty[s->victim].begun;
             start(s, NEVER_COMES + (fault)f, random_between(&random, 1, messages), random_between(&random, 0, 3));
         }
@@ -125,9 +171,9 @@ static void a_silent_rank_is_named(void **state) {
             scenario *s = &bad[kind][f];
             finish(s);
             for (int32_t rank = 0; rank < RANKS; rank++) {
-                assert_int_equal(good[kind].parts[rank].status, WEFT_OK);
+                assert_int_equal(status_of(&good[kind], rank), WEFT_OK);
                 if (rank != s->victim) {
-                    names_the_victim(s, good[kind].parts, rank, f > 0);
+                    names_the_victim(s, &good[kind], rank, f > 0);
                 }
             }
             clean(s);
@@ -137,13 +183,14 @@ static void a_silent_rank_is_named(void **state) {
             start(s, NO_FAULT, 0, 0);
             finish(s);
             for (int32_t rank = 0; rank < RANKS; rank++) {
-                assert_int_equal(s->parts[rank].status, WEFT_OK);
-                check_same(&s->parts[rank], &good[kind].parts[rank]);
+                assert_int_equal(status_of(s, rank), WEFT_OK);
+                check_as(s, &good[kind], rank);
             }
             clean(s);
         }
         clean(&good[kind]);
         free_whole(&good[kind].w);
+        free_product(&good[kind].product);
     }
 }
 
@@ -170,7 +217,7 @@ static void unlike_problems_end(void **state) {
             parts[rank] = part_of(&wholes[rank == other], rank, 0, 0);
             parts[rank].seconds = 0.2;
             assert_int_equal(weft_threads_transport(threads, rank, &plain, NULL), WEFT_OK);
-            ranks[rank].part = &parts[rank];
+            ranks[rank] = (thread_rank){.part = &parts[rank]};
             ranks[rank].transport = shaken_open(&shakens[rank], &plain, random_bits(&random));
             assert_int_equal(pthread_create(&ranks[rank].thread, NULL, thread_rank_run, &ranks[rank]), 0);
         }

@@ -58,6 +58,17 @@ def by_torch(rank, size, path):
                     assert got.dtype == dtype
                     near(got.float(), want.float(), bound)
 
+    # Products, with gradients: the sum of a layer's two products, the first by columns, the second by rows.
+    x, up, down = (torch.from_numpy(y) for y in draw([(21, 13), (13, 10), (10, 17)]))
+    want = [x.clone().requires_grad_(), up.clone().requires_grad_(), down.clone().requires_grad_()]
+    (want[0] @ want[1] @ want[2]).square().sum().backward()
+    axes = (0, 1, 0)
+    mine = [weft.dist.split(y, cut="contiguous", axis=axis).clone().requires_grad_() for y, axis in zip((x, up, down), axes)]
+    hidden = weft.dist.matmul(*mine[:2], cut="m", m=21, n=10)
+    weft.dist.matmul(hidden, mine[2], cut="k", k=10).square().sum().backward()
+    for y, whole_y, axis in zip(mine, want, axes):
+        near(y.grad, weft.dist.split(whole_y.grad, cut="contiguous", axis=axis), 1e-5)
+
     # A group whose ranks are not those of the world; those who are not in it have nothing to do with it.
     if size > 2:
         some = distributed.new_group(list(range(1, size)))
@@ -92,6 +103,13 @@ def by_mpi():
     mine = [weft.dist.split(x) for x in arrays]
     o = weft.dist.attention(*mine[:3], causal=True, seq=SEQ, kv_seq=SEQ)
     near(weft.dist.join(o, seq=SEQ), weft.attention(*arrays[:3], causal=True), 2e-6)
+
+    a, b = draw([(31, 19), (19, 23)])
+    for cut in ("m", "k"):
+        made = weft.dist.Matmul(weft.Gemm(31, 23, 19), comm, cut=cut)
+        near(made.join(made(made.pick(a, "a"), made.pick(b, "b"))), weft.matmul(a, b), 2e-6)
+        assert made.counted() == made.expected()
+    del made
 
     half = comm.Split(comm.rank % 2, -comm.rank)  # the other way round
     made = weft.dist.Attention(weft.Attention(seq=SEQ, head_dim=16, batch=2, heads=4, kv_heads=2, causal=True), half)

@@ -229,3 +229,73 @@ def why_no_mpi():
 def test_mpi_processes(size):
     ran = subprocess.run([HERE.parent / "dist" / "mpirun.sh", "-n", str(size), *command("mpi")], capture_output=True, text=True)
     assert ran.returncode == 0 and ran.stdout.count("well") == size, ran.stdout + ran.stderr
+
+
+# ---- products ----
+
+M, N, K = 37, 29, 41
+
+
+@pytest.mark.parametrize("cut", ["m", "k"])
+@pytest.mark.parametrize("how", [{}, {"exchange": "all-gather"}, {"order": "zigzag"}, {"most_rows": 5}, {"columns": 2, "order": "mesh-cycle"}])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products(cut, how, transposed):
+    """Against one process, with as many bytes as expected; also more ranks than there are lines."""
+    a, b, bias = draw((M, K), (K, N), (N,))
+
+    def run(group):
+        made = dist.Matmul(weft.Gemm(M, N, K), group, cut=cut, **how)
+        mine = [made.pick(a, "a"), made.pick(b, "b")]
+        mine = [numpy.asfortranarray(x) if transposed else x for x in mine]
+        own = made.pick(numpy.broadcast_to(bias, (M, N)), "c")[0].copy() if cut == "m" else bias
+        c = made(*mine, bias=own)
+        assert made.counted() == made.expected()
+        return made.join(c)
+
+    for got in on_threads(4, run):
+        near(got, weft.matmul(a, b, bias=bias))
+
+
+@pytest.mark.parametrize("cut", ["m", "k"])
+def test_product_with_few_lines(cut):
+    a, b = draw((3, 2), (2, 3))
+
+    def run(group):
+        made = dist.Matmul(weft.Gemm(3, 3, 2), group, cut=cut)
+        return made.join(made(made.pick(a, "a"), made.pick(b, "b")))
+
+    for got in on_threads(5, run):
+        near(got, weft.matmul(a, b))
+
+
+@pytest.mark.parametrize("cut", ["m", "k"])
+def test_product_gradients(cut):
+    torch = pytest.importorskip("torch")
+    a, b, grad = (torch.from_numpy(x) for x in draw((M, K), (K, N), (M, N)))
+    axes = {"m": {"a": 0, "b": 1, "c": 1}, "k": {"a": 1, "b": 0, "c": 0}}[cut]
+
+    def run(group):
+        pick = {of: dist.split(x, group, cut="contiguous", axis=axes[of]) for of, x in (("a", a), ("b", b), ("c", grad))}
+        mine = [pick[of].clone().requires_grad_() for of in "ab"]
+        c = dist.matmul(*mine, cut=cut, group=group, m=M, n=N, k=K)
+        c.backward(pick["c"])
+        return [(x.grad, dist.split(whole, group, cut="contiguous", axis=axes[of]))
+                for x, of, whole in zip(mine, "ab", (grad @ b.T, a.T @ grad))]  # fmt: skip
+
+    for result in on_threads(3, run):
+        for got, want in result:
+            near(got.numpy(), want.numpy())
+
+
+def test_products_refuse():
+    a, b = draw((4, 5), (5, 6))
+
+    def run(group):
+        with pytest.raises(weft.Invalid, match="'zigzag' of a product is not"):
+            dist.matmul(a, b, cut="zigzag", group=group)
+        with pytest.raises(weft.Invalid, match=r"b is \(5, 6\), and of rank 0 it is \(5, 3\)"):
+            dist.Matmul(weft.Gemm(4, 3, 5), group, cut="m")(a, b)
+        with pytest.raises(weft.Invalid, match="neither its rows nor its columns"):
+            dist.matmul(numpy.zeros((8, 10), "float32")[::2, ::2], b, cut="m", group=group)
+
+    on_threads(1, run)

@@ -1,0 +1,51 @@
+/* weft run --ranks: what differs between kinds of problems that threads of this process share. */
+#ifndef WEFT_CLI_RANKS_RUN_H
+#define WEFT_CLI_RANKS_RUN_H
+
+#include "cli.h"
+#include "verbs/ranks.h"
+
+struct ranks_kind;
+
+/* All ranks together. */
+typedef struct ranks_whole {
+    const settings *settings;
+    const struct ranks_kind *kind;
+    question q;
+    weft_ranks ranks;
+    weft_threads *threads;
+    const void *data; /* of one run of the whole problem: inputs have been drawn */
+    void *before;     /* the data as it was, where a run reads what it writes; null: it does not */
+    int64_t runs;
+} ranks_whole;
+
+/* One of them. */
+typedef struct ranks_member {
+    const ranks_whole *w;
+    int32_t rank;
+    weft_status status;
+    weft_message message;
+    weft_dist *dist;     /* what is timed */
+    void *parts;         /* the kind's own */
+    double *begin, *end; /* of each run */
+    weft_dist_traffic expected, counted;
+} ranks_member;
+
+typedef struct ranks_kind {
+    size_t parts_size; /* bytes of what a member has, which is zero at first */
+
+    weft_status (*keep)(ranks_whole *w); /* fills in `before`, one block of memory */
+
+    /* Copies a rank's part of the inputs out of the whole; m->dist is there. Then what a timed run needs before it. */
+    weft_status (*take)(ranks_member *m, const weft_dist_options *options);
+    weft_status (*renew)(ranks_member *m);
+    weft_status (*run)(ranks_member *m);
+
+    /* Puts a rank's results where those of one run are. */
+    void (*put)(const ranks_member *m);
+    void (*release)(ranks_member *m);
+} ranks_kind;
+
+extern const ranks_kind ranks_of_attention, ranks_of_gemm;
+
+#endif
