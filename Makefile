@@ -1,7 +1,7 @@
 # A thin front for CMake. `make demo` and `make test` are all the set-up there is.
 #   make          build                    make bench     time everything, beside peers
 #   make demo     build and show           make install   PREFIX=/usr/local
-#   make quick    test for a minute        make docs      the API pages, the picture
+#   make quick    test for a minute        make docs      the site, the pictures
 #   make test     the gate                 make fuzz      SECONDS=600
 #   make nightly  all that needs no GPU    make test-gpu  the tests that need one
 #   make dist     the source tarball      make wheel    a Python wheel that needs nothing but glibc
@@ -26,7 +26,7 @@ CUDA ?= AUTO
 MAKEFLAGS += --no-print-directory
 
 .PHONY: all demo quick test nightly test-all test-sanitize test-threads test-cross test-gpu bench install dist wheel deb docs fuzz lint format clean \
-        deps-build deps-test deps-cross deps-wheel deps-deb configure-test configure-sanitize
+        deps-build deps-test deps-cross deps-docs deps-wheel deps-deb configure-test configure-sanitize
 
 all: deps-build
 	cmake -S . -B $(BUILD)/release -DCMAKE_BUILD_TYPE=Release -DWEFT_CUDA=$(CUDA)
@@ -35,7 +35,7 @@ all: deps-build
 demo: all
 	scripts/demo.sh $(BUILD)
 
-deps-build deps-test deps-cross deps-wheel deps-deb:
+deps-build deps-test deps-cross deps-docs deps-wheel deps-deb:
 	@scripts/deps.sh $(subst deps-,,$@)
 
 # Without CUDA kernels, which take minutes to compile.
@@ -68,7 +68,7 @@ NIGHTLY = WEFT_TEST_SEED=$(SEED) WEFT_TEST_ROUNDS=$(ROUNDS)
 nightly: test test-threads test-cross test-all test-sanitize fuzz
 
 # All tests; CUDA kernels of all types are compiled for all chips.
-test-all: deps-test deps-deb
+test-all: deps-test deps-deb deps-docs
 	cmake -S . -B $(BUILD)/nightly $(DEVELOPER) -DWEFT_CUDA=ON
 	cmake --build $(BUILD)/nightly -j $(JOBS)
 	cd $(BUILD)/nightly && $(NIGHTLY) $(CTEST) -LE gpu
@@ -117,13 +117,13 @@ wheel: deps-wheel
 deb: deps-deb
 	scripts/deb.sh $(BUILD)/packages $(CUDA)
 
-docs: all
-	@scripts/deps.sh docs
+docs: all deps-docs
 	scripts/picture.sh $(BUILD)/release/weft docs/sawtooth.svg
 	scripts/machines.sh $(BUILD)/release/weft docs/machines.svg
 	scripts/chart.py docs/results/peers/h200.csv docs/h200.svg
 	scripts/architecture.py tests/lint/layers.txt docs/architecture.svg
-	doxygen docs/Doxyfile
+	scripts/gallery.sh $(BUILD)/release/weft docs/gallery.md docs/gallery
+	scripts/site.py $(BUILD)/docs
 	@echo "open $(BUILD)/docs/html/index.html"
 
 fuzz: configure-sanitize

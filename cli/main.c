@@ -21,7 +21,7 @@ const verb verb_table[] = {
     {"orders",     "",                     "list orders, sweeps and dispatches", SET_COMMON, 0, 0, cmd_orders, {"", "--json"}},
     {"machines",   "[NAME|FILE|probe]",    "list machines, show one with the source of each number, or measure this GPU", SET_COMMON | SET_DEVICE | SET_OUTPUT,
                    0, 1, cmd_machines, {"h200", "probe -o mine.ini"}},
-    {"profiles",   "[NAME|FILE]",          "list the kernels that the simulator knows, or show one with the source of each number", SET_COMMON,
+    {"profiles",   "[NAME|FILE]",          "list the kernels that the simulator knows, or show one with the source of each number", SET_COMMON | SET_OUTPUT,
                    0, 1, cmd_profiles, {"hopper-attention", "--json"}},
     {"order",      "show attention|gemm|combine|grouped-gemm", "show the order on a small grid, numbered by position",
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SHOW, 2, 2, cmd_order, {"", "--workers 4 --show worker"}},

@@ -87,14 +87,16 @@ static int section_of(const verb *v, const option *o) {
     return 0;
 }
 
-/* Whether a subject takes one of the command's own options; traces have no part in parameter sweeps and their files. */
+/* Whether a subject takes one of the command's own options. Traces have no part in parameter sweeps and their files; ranks
+ * share keys. */
 static int is_taken(const verb *v, const option *o, const char *subject) {
-    const weft_operation_info *info = weft_operation_describe(weft_operation_find(subject));
-    return !subject ? 1
-           : strcmp(subject, "trace") == 0
-               ? o->sets & OF_TRACES && !(v->sets & SET_SWEEP && o->sets & (SET_SWEEP | SET_OUTPUT))
-           : o->sets & SET_RANKS ? info && info->grid == WEFT_GRID_HEADS && info->operation != WEFT_COMBINE
-                                 : (o->sets & SET_TRACE) == 0;
+    if (subject && strcmp(subject, "trace") == 0) {
+        return o->sets & OF_TRACES && !(v->sets & SET_SWEEP && o->sets & (SET_SWEEP | SET_OUTPUT));
+    }
+    if (subject && o->sets & SET_RANKS) {
+        return option_field(option_find("kv-heads", strlen("kv-heads")), weft_operation_find(subject)) != NULL;
+    }
+    return !subject || !(o->sets & SET_TRACE);
 }
 
 /* The options of an operation's problems, in the operation's words. */

@@ -21,18 +21,18 @@ static int show_machine(const settings *s, const char *name) {
     if (status) {
         return complain_status(status, &message);
     }
-    return print_values(s, machine.name, machine.title, values, count < MAX_VALUES ? count : MAX_VALUES);
+    return print_values(s, machine.name, machine.title, values, count < MAX_VALUES ? count : MAX_VALUES, "machine");
 }
 
 int cmd_machines(const settings *s, const char *const *words, size_t count) {
     if (count == 1 && weft_names_agree(words[0], "probe")) {
         return probe_machine(s);
     }
-    if (s->output) {
-        return complain(EXIT_USAGE, "--output is for 'weft machines probe'");
-    }
     if (count == 1) {
         return show_machine(s, words[0]);
+    }
+    if (s->output) {
+        return complain(EXIT_USAGE, "--output is for 'weft machines NAME' or 'weft machines probe'");
     }
     static const table_column columns[] = {{"name", 0, 1}, {"title", 1, 1},     {"workers", 0, 0},
                                            {"L2", 0, 0},   {"DRAM TB/s", 0, 0}, {"also", 2, 1}};

@@ -14,13 +14,17 @@ static int show_profile(const settings *s, const char *name) {
     values[0] = init;
     weft_message message = {""};
     const weft_status status = weft_profile_values(name, &profile, values, MAX_VALUES, &count, &message);
-    return status ? complain_status(status, &message)
-                  : print_values(s, profile.name, profile.title, values, count < MAX_VALUES ? count : MAX_VALUES);
+    return status
+               ? complain_status(status, &message)
+               : print_values(s, profile.name, profile.title, values, count < MAX_VALUES ? count : MAX_VALUES, "profile");
 }
 
 int cmd_profiles(const settings *s, const char *const *words, size_t count) {
     if (count == 1) {
         return show_profile(s, words[0]);
+    }
+    if (s->output) {
+        return complain(EXIT_USAGE, "--output is for 'weft profiles NAME'");
     }
     static const table_column columns[] = {
         {"name", 0, 1}, {"title", 1, 1}, {"steps ahead", 0, 0}, {"spread of a step", 0, 0}, {"of a tile", 0, 0}};

@@ -6,10 +6,47 @@
 
 #include <weft/report.h>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "cli.h"
 
-int print_values(const settings *s, const char *name, const char *title, const weft_machine_value *values, size_t count) {
+/* Writes the file that gives these values again, without its comments. What no file gave is left out. */
+static int write_values(const settings *s, const weft_machine_value *values, size_t count, const char *option) {
+    enum { LINE = 512 };
+    char *text = malloc(count * LINE + 1), *end = text;
+    if (!text) {
+        return complain(EXIT_FAILED, "out of memory");
+    }
+    *end = '\0';
+    for (size_t i = 0; i < count; i++) {
+        const weft_machine_value *v = &values[i];
+        if (i == 0 || strcmp(v->section, values[i - 1].section) != 0) {
+            end += snprintf(end, LINE / 4, "%s[%s]\n", i ? "\n" : "", v->section);
+        }
+        if (v->value[0] && strcmp(v->source, "not given") != 0) {
+            end += snprintf(end, LINE / 4 * 3, "%s = %s%s%s\n", v->key, v->value, v->source[0] ? " | " : "", v->source);
+        }
+    }
+    weft_message message = {""};
+    const weft_status status = weft_file_write(s->output, text, strlen(text), &message);
+    free(text);
+    if (status) {
+        return complain_status(status, &message);
+    }
+    if (!s->json) {
+        printf("written to %s; --%s %s%s uses it\n", s->output, option, strchr(s->output, '/') ? "" : "./", s->output);
+    }
+    return EXIT_OK;
+}
+
+int print_values(const settings *s, const char *name, const char *title, const weft_machine_value *values, size_t count,
+                 const char *option) {
+    if (s->output) {
+        const int code = write_values(s, values, count, option);
+        if (code || !s->json) {
+            return code;
+        }
+    }
     if (s->json) {
         json_t *list = json_array();
         for (size_t i = 0; i < count; i++) {

@@ -210,8 +210,11 @@ WEFT_API weft_status weft_dist_run(weft_dist *dist, const void *data, const weft
  * @param dist    which rows
  * @param rank    whose
  * @param of      WEFT_QUERY_ROWS or WEFT_KEY_ROWS
- * @param all     rows of all ranks, `pitch` bytes from one to the next, each of `bytes` bytes
- * @param part    the rank's rows, `part_pitch` bytes from one to the next
+ * @param all     rows of all ranks
+ * @param pitch   bytes from one of them to the next
+ * @param part    the rank's rows
+ * @param part_pitch  bytes from one of these to the next
+ * @param bytes   of a row
  */
 WEFT_API void weft_dist_pick(const weft_dist *dist, int64_t rank, int32_t of, const void *all, size_t pitch, void *part,
                              size_t part_pitch, size_t bytes);

@@ -167,6 +167,7 @@ static inline int weft_mpi_takes_cuda(void) {
  * @param mpi        what the transport points to: valid until weft_mpi_close()
  * @param comm       the program's communicator, which weft only copies
  * @param transport  what is filled
+ * @param message    null, or where to say what is wrong
  */
 static inline weft_status weft_mpi_open(weft_mpi *mpi, MPI_Comm comm, weft_transport *transport, weft_message *message) {
     const weft_transport fresh = WEFT_TRANSPORT_INIT;

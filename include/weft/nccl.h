@@ -45,6 +45,7 @@ WEFT_API weft_status weft_nccl_id_make(weft_nccl_id *id, weft_message *message);
  * @param nccl       what the transport points to: valid until weft_nccl_close()
  * @param options    a communicator, or an id
  * @param transport  what is filled: WEFT_TRANSPORT_INIT
+ * @param message    null, or where to say what is wrong
  */
 WEFT_API weft_status weft_nccl_open(weft_nccl **nccl, const weft_nccl_options *options, weft_transport *transport,
                                     weft_message *message);

@@ -49,7 +49,12 @@ typedef enum weft_view_format {
 
 /** Writes a view to a file, or with a null path to standard output. A file that is there is replaced once the new one is
  * whole.
- * @param command  what made it, for the page: "weft view gemm" */
+ * @param view     from weft_view_create()
+ * @param format   what to write
+ * @param path     the file; null: standard output
+ * @param command  what made it, for the page: "weft view gemm"
+ * @param message  null, or where to say what is wrong
+ */
 WEFT_API weft_status weft_view_write(const weft_view *view, weft_view_format format, const char *path, const char *command,
                                      weft_message *message);
 

@@ -162,6 +162,10 @@ STRUCTURES = {
     "TraceColumns": (
         f"{_SIZED} size count; void* worker tile step tensor block bytes kind time; char** names; size name_count"
     ),
+    "PlotTick": "double at; char* name",
+    "PlotLine": "char* name; double* x y; size count",
+    "Plot": f"{_SIZED} char* title x_name y_name; PlotTick* ticks; size tick_count; PlotLine* lines; size line_count; int32 x_log y_log",
+    "Rate": "char[32] text",
     "OrderInfo": "char* name text; int grid parameter",
     "Name": "char* name text",
     "Divisor": "uint64 value multiplier; uint32 shift",
@@ -206,6 +210,7 @@ _STATUS_FUNCTIONS = {  # each takes a message besides, last
     "weft_profile_load": "Profile* char*",
     "weft_profile_parse": "Profile* char* size char*",
     "weft_profile_values": "char* Profile* MachineValue* size size*",
+    "weft_plot_write": "Plot* char*",
     "weft_simulate": "void* SimulateOptions* Simulation* Traffic*",
     "weft_simulate_curve": "void* SimulateOptions* CurvePoint* size",
     "weft_search_run": "void** void* PlanOptions* SearchOptions*",
@@ -234,6 +239,7 @@ _OTHER_FUNCTIONS = {  # what it gives, and what it takes
     "weft_plan_workspace": ("size", "void*"),
     "weft_plan_text": ("size", "void* char* size"),
     "weft_plan_json": ("size", "void* char* size"),
+    "weft_rate_text": ("Rate", "double"),
     "weft_search_destroy": (None, "void*"),
     "weft_search_why": ("size", "void* size char* size"),
     "weft_search_elsewhere": ("size", "void* char* char* size"),

@@ -31,7 +31,11 @@ _BIAS_TYPES = {"fp32": _c.BIAS_FP32, "bool": _c.BIAS_BOOL}
 
 
 class Traffic(NamedTuple):
-    """What a rank sends and receives: bytes, and how many messages it sends."""
+    """What a rank sends and receives: bytes, and how many messages it sends.
+
+    >>> weft.dist.Attention(weft.Attention(seq=64), weft.dist.Threads(1).rank(0)).expected()
+    Traffic(sent=0, received=0, messages=0)
+    """
 
     sent: int
     received: int
@@ -136,6 +140,11 @@ class Attention:
     most_keys  of a message; 0: whole parts
     seconds    after which a silent rank is given up
     schedule   of the plans inside of a rank
+
+    >>> ranks = weft.dist.Threads(4)
+    >>> made = weft.dist.Attention(weft.Attention(seq=1000, heads=8, causal=True), ranks.rank(0), cut="zigzag")
+    >>> made.rows()
+    [range(0, 125), range(875, 1000)]
     """
 
     def __init__(self, problem: problems.Attention, group: Any = None, *, cut: Optional[str] = None, exchange: Optional[str] = None,
@@ -378,6 +387,11 @@ def attention(q: Any, k: Any, v: Any, *, group: Any = None, causal: bool = False
     cut, exchange, order, sweep, head_ranks, seconds, schedule   as for weft.dist.Attention
 
     Returns this rank's rows of O. Its plans and buffers are kept for the next call with the same sizes.
+
+    >>> q, k, v = (rng.standard_normal((1, 128, 4, 64), dtype=np.float32) for _ in range(3))
+    >>> group = weft.dist.Threads(1).rank(0)  # None: all processes
+    >>> weft.dist.attention(q, k, v, group=group, causal=True).shape
+    (1, 128, 4, 64)
     """
     ranks = group_of(group, q)
     framework = frameworks.framework_of(("q", "k", "v"), (type(q), type(k), type(v)))
@@ -415,14 +429,24 @@ def _rows_of(ranks: Group, seq: int, cut: str) -> List[List[int]]:
 
 
 def split(x: Any, group: Any = None, *, cut: str = "zigzag", axis: int = 1) -> Any:
-    """This rank's rows of an array that has all rows along an axis: a copy. torch differentiates it."""
+    """This rank's rows of an array that has all rows along an axis: a copy. torch differentiates it.
+
+    >>> x = np.arange(8, dtype=np.float32).reshape(1, 8, 1, 1)
+    >>> weft.dist.split(x, weft.dist.Threads(2).rank(0)).reshape(-1)  # zigzag: the first and the last quarter
+    array([0., 1., 6., 7.], dtype=float32)
+    """
     ranks = group_of(group, x)
     return _take(x, axis, _rows_of(ranks, x.shape[axis], cut)[ranks.rank])
 
 
 def join(part: Any, group: Any = None, *, cut: str = "zigzag", axis: int = 1, seq: Optional[int] = None, seconds: float = 60.0) -> Any:
     """An array of all rows along an axis from those of the ranks, who call this together; seq: how many; None: as many of each rank. It
-    has no gradient."""
+    has no gradient.
+
+    >>> x, group = np.ones((1, 8, 1, 1), np.float32), weft.dist.Threads(1).rank(0)
+    >>> weft.dist.join(weft.dist.split(x, group), group).shape
+    (1, 8, 1, 1)
+    """
     ranks = group_of(group, part)
     return _join(ranks, part, axis, _rows_of(ranks, part.shape[axis] * ranks.size if seq is None else seq, cut), seconds)
 

@@ -37,7 +37,12 @@ class Part(NamedTuple):
 
 
 class Group:
-    """Some ranks, of which this process (or thread) is one. One call at a time talks: `lock` sees to that."""
+    """Some ranks, of which this process (or thread) is one. One call at a time talks: `lock` sees to that.
+
+    >>> group = weft.dist.Threads(3).rank(1)
+    >>> group.rank, group.size
+    (1, 3)
+    """
 
     def __init__(self, transport: _c.Transport):
         self.transport, self.rank, self.size = transport, transport.rank, transport.size
@@ -92,7 +97,11 @@ class Group:
 
 
 class Threads:
-    """Ranks that are threads of this process, for tests and first steps: Threads(4).rank(i) is the group of the i-th."""
+    """Ranks that are threads of this process, for tests and first steps: Threads(4).rank(i) is the group of the i-th.
+
+    >>> weft.dist.Threads(3).rank(2).rank
+    2
+    """
 
     def __init__(self, size: int):
         self._handle = c_void_p()

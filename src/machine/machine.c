@@ -4,10 +4,10 @@
 
 #include <string.h>
 
+#include "base/names.h"
 #include "base/struct.h"
 #include "machine/machine.h"
 #include "machine/sheet.h"
-#include "base/names.h"
 
 static weft_status find(weft_sheet *sheet, const char *name, weft_message *message) {
     if (name && (weft_names_agree(name, "host") || weft_names_agree(name, "cpu"))) {

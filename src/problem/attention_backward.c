@@ -169,6 +169,8 @@ static void pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector
         .steps = weft_ceil_divide(p->seq, s->tile_m),
         .step = t->dq_pass ? "block" : "query block",
         .read = t->dq_pass ? "blocks of Q and dO, or of K and V" : "blocks of Q, dO and dQ",
+        .row = "head",
+        .column = "key block",
         .per_piece = t->dq_pass ? 2 : 3,
         .passes = t->dq_pass ? 1 + group : 1};
     const double row = (double)weft_larger(p->head_dim, p->head_dim_v) * 4.0 / (double)sector + 1;

@@ -236,6 +236,8 @@ void weft_attention_pieces(const weft_tiling *t, const weft_reach *reach, int64_
                             .steps = weft_ceil_divide(weft_attention_columns(p), s->tile_n),
                             .step = "key block",
                             .read = "blocks of K and V",
+                            .row = "head",
+                            .column = "query block",
                             .per_piece = 2};
     const double added = 2.0 * (double)s->cluster_m * (double)p->cache.append;
     pieces->largest =

@@ -145,6 +145,8 @@ static void pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector
                             .steps = weft_ceil_divide(p->parts, s->tile_n),
                             .step = "part",
                             .read = "blocks of parts",
+                            .row = "row",
+                            .column = "block of rows",
                             .per_piece = 1,
                             .largest = (double)s->tile_n * (double)s->tile_m * ((double)row / (double)sector + 2),
                             .distinct = (uint64_t)(p->parts * weft_ceil_divide(rows * row, sector)),

@@ -50,6 +50,8 @@ void weft_gemm_pieces(const weft_tiling *t, const weft_reach *reach, int64_t sec
                             .steps = weft_ceil_divide(p->k, s->tile_k),
                             .step = "k slice",
                             .read = "slices of A and B",
+                            .row = "tile row m",
+                            .column = "tile column n",
                             .per_piece = 1};
     const double size = (double)sector, ctas = (double)(s->cluster_m * s->cluster_n), widest = 4.0;
     const double line = fmax((double)s->tile_m, (double)s->tile_n), step = (double)s->tile_k;

@@ -94,6 +94,8 @@ void weft_grouped_gemm_pieces(const weft_tiling *t, const weft_reach *reach, int
                       .steps = weft_ceil_divide(p->k, s->tile_k),
                       .step = "k slice",
                       .read = "slices of A and B",
+                      .row = "tile row",
+                      .column = "tile column",
                       .per_piece = 1};
     const double size = (double)sector, ctas = (double)(s->cluster_m * s->cluster_n), widest = 4.0;
     const double line = fmax((double)s->tile_m, (double)s->tile_n), step = (double)s->tile_k;

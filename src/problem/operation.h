@@ -72,13 +72,14 @@ typedef struct weft_pieces {
         int64_t lines;
     } section[WEFT_SECTIONS];
     int64_t steps;
-    const char *step;  /* "key block" */
-    const char *read;  /* "blocks of K and V" */
-    int64_t per_piece; /* tensors that a piece is made of */
-    int64_t passes;    /* of a visit, each with streams, a beginning and an end of its own; 0: one */
-    double largest;    /* sectors of the largest piece, at most */
-    uint64_t distinct; /* sectors that are read, each once */
-    uint64_t written;  /* sectors that are written, each once */
+    const char *step;         /* "key block" */
+    const char *read;         /* "blocks of K and V" */
+    const char *row, *column; /* of the grid of tiles: "head", "query block" */
+    int64_t per_piece;        /* tensors that a piece is made of */
+    int64_t passes;           /* of a visit, each with streams, a beginning and an end of its own; 0: one */
+    double largest;           /* sectors of the largest piece, at most */
+    uint64_t distinct;        /* sectors that are read, each once */
+    uint64_t written;         /* sectors that are written, each once */
     double room;    /* bytes of the lines under what is read to its own, and of what DRAM is asked for to its own: more */
     double fetched; /* than 1 where rows are short and their neighbours are not read with them; 0: 1 */
 } weft_pieces;

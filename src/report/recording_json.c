@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "report/bytes.h"
 
-enum { TICKS = 1 << 14, COLUMNS = 9, COUNTERS = 7 };
+enum { TICKS = 1 << 14, COLUMNS = 12, COUNTERS = 7 };
 
 static int64_t ticks(const weft_recording *t, double seconds) {
     return t->sim.seconds > 0 ? llround(seconds / t->sim.seconds * TICKS) : 0;
@@ -13,15 +13,9 @@ static int64_t ticks(const weft_recording *t, double seconds) {
 
 static void visit_row(const weft_recording *t, const weft_recording_visit *v, int64_t row[COLUMNS]) {
     const int64_t begin = ticks(t, v->begin);
-    const int64_t values[COLUMNS] = {v->worker,
-                                     v->tile,
-                                     v->position,
-                                     begin,
-                                     ticks(t, v->end) - begin,
-                                     v->steps,
-                                     v->direction,
-                                     (int64_t)(v->hits + v->misses),
-                                     (int64_t)v->misses};
+    const int64_t values[COLUMNS] = {
+        v->worker, v->tile, v->position, begin,      ticks(t, v->end) - begin,       v->steps,
+        v->first,  v->last, v->line[0],  v->line[1], (int64_t)(v->hits + v->misses), (int64_t)v->misses};
     for (int c = 0; c < COLUMNS; c++) {
         row[c] = values[c];
     }
@@ -49,10 +43,10 @@ static json_t *map_json(const weft_recording *t) {
                                               (json_int_t)s->lines, "first_row", (json_int_t)s->first_row, "rows",
                                               (json_int_t)s->rows));
     }
-    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:i, s:o}", "steps", (json_int_t)t->steps, "step", t->step,
-                     "lines_per_cell", (json_int_t)t->lines_per_cell, "steps_per_cell", (json_int_t)t->steps_per_cell,
-                     "rows", (json_int_t)t->rows, "cols", (json_int_t)t->cols, "full", (int)WEFT_RECORDING_FULL, "sections",
-                     sections);
+    return json_pack("{s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:o}", "steps", (json_int_t)t->steps, "step", t->step,
+                     "read", t->read, "lines_per_cell", (json_int_t)t->lines_per_cell, "steps_per_cell",
+                     (json_int_t)t->steps_per_cell, "rows", (json_int_t)t->rows, "cols", (json_int_t)t->cols, "full",
+                     (int)WEFT_RECORDING_FULL, "sections", sections);
 }
 
 /* The cells of `now` that differ from `before` (null: from nothing at all), as runs of one level. */

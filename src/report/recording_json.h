@@ -1,9 +1,10 @@
 /* A recording as JSON, compact enough for a page: columns of numbers, each as its difference to the one before, in base 64.
  *
  * {"seconds": s, "frames": F, "workers": W, "domains": D, "visits": V, "ticks": T,
- *  "visit": base64 of the columns worker, tile, position, begin, length, steps, direction, lookups, misses: V numbers each,
+ *  "visit": base64 of the columns worker, tile, position, begin, length, steps, first, last, line0, line1, lookups, misses:
+ *           V numbers each,
  *           every one the signed difference to the one before it in its column; times in ticks of seconds / T
- *  "map": {"steps", "lines_per_cell", "steps_per_cell", "rows", "cols", "full",
+ *  "map": {"steps", "step", "read", "lines_per_cell", "steps_per_cell", "rows", "cols", "full",
  *          "sections": [{"name", "line", "lines", "first_row", "rows"}]}
  *  "resident": base64 of F x D maps: runs (cells to skip, then cells that now have a level: count x 8 + level), each map
  *              against the frame before, ended by a run that skips to the end

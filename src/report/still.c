@@ -8,16 +8,16 @@
 void weft_still_place(const weft_still_grid *grid, const weft_view_schedule *s, int64_t tile, int64_t *col, int64_t *line) {
     const weft_view_grid *g = &s->grid;
     const int64_t row = tile / g->cols, at = tile % g->cols;
-    *col = at % g->fold / grid->col_tiles;
-    *line = (row * g->lines + at / g->fold) / grid->row_lines;
+    *col = (row / g->rows_of_bank * g->fold + at % g->fold) / grid->col_tiles;
+    *line = (row % g->rows_of_bank * g->lines + at / g->fold) / grid->row_lines;
 }
 
 int weft_still_grid_make(weft_still_grid *grid, const weft_view_schedule *s, int64_t cols, int64_t lines) {
     const weft_view_grid *g = &s->grid;
-    const int64_t all = g->rows * g->lines;
-    grid->col_tiles = weft_ceil_divide(g->fold, cols);
+    const int64_t all = g->rows_of_bank * g->lines, wide = g->banks * g->fold;
+    grid->col_tiles = weft_ceil_divide(wide, cols);
     grid->row_lines = weft_ceil_divide(all, lines);
-    grid->cols = weft_ceil_divide(g->fold, grid->col_tiles);
+    grid->cols = weft_ceil_divide(wide, grid->col_tiles);
     grid->lines = weft_ceil_divide(all, grid->row_lines);
     grid->share = malloc((size_t)(grid->cols * grid->lines) * sizeof *grid->share);
     if (!grid->share) {

@@ -24,14 +24,22 @@ static const char *domain_word(const weft_machine *machine) {
     return machine->l2_home == WEFT_HOME_PRIVATE ? "die" : machine->l2_home == WEFT_HOME_SPLIT ? "side" : "L2";
 }
 
-/* Folds long rows so that the grid is about half as high as it is wide. */
+static const double SHAPE = 2.2; /* of a picture: wider than high */
+
+/* Folds long rows, and puts many short ones into banks, so that the grid is about half as high as it is wide. */
 static void fold(weft_view_grid *g) {
     g->fold = g->cols;
     g->lines = 1;
+    g->banks = g->rows > 6 * g->cols ? llround(sqrt(SHAPE * (double)g->rows / (double)g->cols)) : 1;
+    g->rows_of_bank = weft_ceil_divide(g->rows, g->banks);
+    g->banks = weft_ceil_divide(g->rows, g->rows_of_bank);
+    if (g->banks > 1) {
+        return;
+    }
     double best = g->cols > 12 * g->rows ? INFINITY : 0; /* a fold breaks rows: only long ones are worth it */
     for (int64_t fold = g->cols; fold >= 1; fold = fold > 1 ? (fold + 1) / 2 : 0) {
         const int64_t lines = weft_ceil_divide(g->cols, fold);
-        const double off = fabs(log((double)fold / (double)(g->rows * lines) / 2.2)); /* wider than high */
+        const double off = fabs(log((double)fold / (double)(g->rows * lines) / SHAPE));
         if (off < best) {
             best = off;
             g->fold = fold;
@@ -42,7 +50,6 @@ static void fold(weft_view_grid *g) {
 
 static weft_view_grid grid_of_plan(const weft_plan *plan) {
     const weft_walk *walk = &plan->walk;
-    const int matrix = plan->operation->info.grid == WEFT_GRID_MATRIX;
     weft_view_grid g;
     memset(&g, 0, sizeof g);
     g.rows = walk->order.grid.batch * walk->order.grid.rows * walk->cluster_rows;
@@ -51,8 +58,6 @@ static weft_view_grid grid_of_plan(const weft_plan *plan) {
     g.cluster_rows = weft_plan_visit_rows(plan);
     g.cluster_cols = walk->cluster_cols;
     g.rows_of_batch = walk->order.grid.rows * walk->cluster_rows;
-    g.row = matrix ? "tile row m" : "head";
-    g.col = matrix ? "tile column n" : "query block";
     return g;
 }
 
@@ -63,8 +68,6 @@ static weft_view_grid grid_of_source(const weft_source *s) {
     g.cols = s->rows > 0 && s->cols > 0 ? s->cols : s->jobs;
     g.positions = s->jobs;
     g.cluster_rows = g.cluster_cols = 1;
-    g.row = "row";
-    g.col = g.rows > 1 ? "column" : "tile";
     return g;
 }
 
@@ -97,6 +100,13 @@ static void make_one(void *context, int64_t i) {
     options.progress_user = &recording;
     m->status[i] = weft_recording_make(&s->recording, &s->subject, &options, WEFT_VIEW_FRAMES, &m->message[i]);
     options.progress_user = &curve;
+    s->grid.row = s->recording.tile_row ? s->recording.tile_row : "row";
+    s->grid.col = s->recording.tile_column ? s->recording.tile_column : s->grid.rows > 1 ? "column" : "tile";
+    if (m->status[i] == WEFT_OK && s->plan) {
+        options.progress = NULL;
+        m->status[i] = weft_bound_of(s->plan, &options, &s->bound, &m->message[i]);
+        options.progress = m->options.progress ? weft_tally_told : NULL;
+    }
     if (m->status[i] == WEFT_OK && m->curves) {
         m->status[i] = weft_sim_curve(&s->subject, &options, s->curve, s->points, &m->message[i]);
     }
@@ -218,9 +228,10 @@ static json_t *machine_json(const weft_machine *m) {
 }
 
 static json_t *grid_json(const weft_view_grid *g) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:[I, I], s:I}", "rows", (json_int_t)g->rows, "cols",
-                     (json_int_t)g->cols, "fold", (json_int_t)g->fold, "lines", (json_int_t)g->lines, "row", g->row, "col",
-                     g->col, "rows_of_batch", (json_int_t)g->rows_of_batch, "cluster", (json_int_t)g->cluster_rows,
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:[I, I], s:I}", "rows", (json_int_t)g->rows, "cols",
+                     (json_int_t)g->cols, "fold", (json_int_t)g->fold, "lines", (json_int_t)g->lines, "banks",
+                     (json_int_t)g->banks, "rows_of_bank", (json_int_t)g->rows_of_bank, "row", g->row, "col", g->col,
+                     "rows_of_batch", (json_int_t)g->rows_of_batch, "cluster", (json_int_t)g->cluster_rows,
                      (json_int_t)g->cluster_cols, "positions", (json_int_t)g->positions);
 }
 
@@ -230,15 +241,21 @@ static json_t *simulation_of(const weft_view_schedule *s) {
                : weft_source_simulation_object(s->subject.of, s->subject.machine, &s->recording.sim, s->recording.totals);
 }
 
+/* What the resources of the machine need for it, if nothing else took time. */
+static json_t *bound_json(const weft_view_schedule *s) {
+    return s->plan ? json_pack("{s:f, s:f, s:f}", "steps", s->bound.steps, "l2", s->bound.l2, "dram", s->bound.dram)
+                   : json_null();
+}
+
 static json_t *schedule_json(const weft_view_schedule *s) {
     json_t *curve = json_array();
     for (size_t i = 0; i < s->points; i++) {
         weft_json_append(&curve, json_pack("{s:I, s:I}", "l2_bytes", (json_int_t)s->curve[i].l2_bytes, "misses",
                                            (json_int_t)s->curve[i].misses));
     }
-    return json_pack("{s:s, s:o, s:o, s:o, s:o}", "name", s->name, "simulation", simulation_of(s), "grid",
-                     grid_json(&s->grid), "trace", weft_recording_json(&s->recording, s->subject.machine->l2_sector),
-                     "curve", curve);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "name", s->name, "simulation", simulation_of(s), "bound",
+                     bound_json(s), "grid", grid_json(&s->grid), "trace",
+                     weft_recording_json(&s->recording, s->subject.machine->l2_sector), "curve", curve);
 }
 
 json_t *weft_view_json(const weft_view *view, const char *command) {

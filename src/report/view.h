@@ -7,6 +7,7 @@
 #include <weft/report.h>
 
 #include "plan/plan.h"
+#include "sim/bound.h"
 #include "sim/recording.h"
 
 enum { WEFT_VIEW_TILES = 131072, WEFT_VIEW_POINTS = 48, WEFT_VIEW_FRAMES = 240 };
@@ -15,10 +16,11 @@ enum { WEFT_VIEW_TILES = 131072, WEFT_VIEW_POINTS = 48, WEFT_VIEW_FRAMES = 240 }
 typedef struct weft_view_grid {
     int64_t rows, cols;
     int64_t fold, lines;                /* columns in a line, lines of a row */
+    int64_t banks, rows_of_bank;        /* rows stand in so many banks side by side, each of so many */
     int64_t positions;                  /* in the order */
     int64_t cluster_rows, cluster_cols; /* tiles of a visit */
     int64_t rows_of_batch;
-    const char *row, *col; /* what they are: "tile row m" */
+    const char *row, *col; /* what they are: "tile row m", "tile column n" */
 } weft_view_grid;
 
 typedef struct weft_view_schedule {
@@ -27,7 +29,8 @@ typedef struct weft_view_schedule {
     const weft_plan *plan;    /* it, or null: a source is shown */
     weft_recording recording;
     weft_view_grid grid;
-    int by_step; /* what is held by column of the map through time tells more than the grid does */
+    weft_bound bound; /* of a plan */
+    int by_step;      /* what is held by column of the map through time tells more than the grid does */
     weft_curve_point curve[WEFT_VIEW_POINTS];
     size_t points;
 } weft_view_schedule;

@@ -78,7 +78,8 @@ typedef struct weft_sim_map {
         uint32_t first, pieces;  /* the number of the first, and how many */
     } section[WEFT_SIM_SECTIONS];
     int64_t columns;
-    const char *column, *read; /* "key block", "blocks of K and V" */
+    const char *column, *read;          /* "key block", "blocks of K and V" */
+    const char *tile_row, *tile_column; /* of the grid; null: nothing is known of it */
 } weft_sim_map;
 
 typedef struct weft_sim_source {

@@ -36,6 +36,8 @@ static void lay_out(weft_recording *t, const weft_sim_map *map) {
     t->steps = map->columns;
     t->step = map->column;
     t->read = map->read;
+    t->tile_row = map->tile_row;
+    t->tile_column = map->tile_column;
     for (int i = 0; i < map->sections; i++) {
         t->section[i].name = map->section[i].name;
         t->section[i].line = map->section[i].line;
@@ -159,6 +161,18 @@ static int32_t place_of(const recorder *r, int64_t worker, int64_t step) {
     return (int32_t)(listed ? listed->place(r->source->context, worker, step) : step);
 }
 
+/* Which line of each of the first sections a job reads: of several CTAs', the first one's. */
+static void find_lines(const weft_recording *t, const weft_sim_job *job, int64_t line[WEFT_RECORDING_LINES]) {
+    for (int s = 0; s < WEFT_RECORDING_LINES; s++) {
+        line[s] = -1;
+        for (int i = 0; s < t->sections && i <= job->streams && line[s] < 0; i++) {
+            const weft_sim_stream *stream = i < job->streams ? &job->stream[i] : &job->sums;
+            const uint32_t at = stream->base - t->section[s].first; /* of an earlier section's, a large number */
+            line[s] = at < t->section[s].pieces && (i < job->streams || stream->weight > 0) ? at / t->steps : -1;
+        }
+    }
+}
+
 static void began(void *context, int64_t worker, int64_t domain, const weft_sim_job *job, double now) {
     recorder *r = context;
     weft_recording *t = r->recording;
@@ -174,8 +188,16 @@ static void began(void *context, int64_t worker, int64_t domain, const weft_sim_
         t->room = room;
     }
     weft_recording_visit *v = &t->visits[t->count++];
-    *v =
-        (weft_recording_visit){worker, job->position, job->tile, job->first, job->steps, job->direction, now, now, 0, 0, 0};
+    *v = (weft_recording_visit){.worker = worker,
+                                .position = job->position,
+                                .tile = job->tile,
+                                .first = weft_sim_step(job, 0),
+                                .last = weft_sim_step(job, job->steps > 0 ? job->steps - 1 : 0),
+                                .steps = job->steps,
+                                .direction = job->direction,
+                                .begin = now,
+                                .end = now};
+    find_lines(t, job, v->line);
     r->visit_of[worker] = t->count;
     r->place[worker] = place_of(r, worker, job->first);
     settle(r, worker);

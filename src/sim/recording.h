@@ -8,12 +8,15 @@
 
 #include "sim/subject.h"
 
+enum { WEFT_RECORDING_LINES = 2 };
+
 /* One visit. The counts are those of all lookups that it caused, in its own domain and at homes elsewhere. */
 typedef struct weft_recording_visit {
     int64_t worker, position, tile; /* tile: row by row over the grid; with clusters the first of the cluster */
-    int64_t first, steps;
+    int64_t first, last, steps;     /* numbers of the steps it takes, and how many */
     int direction;
-    double begin, end; /* seconds */
+    int64_t line[WEFT_RECORDING_LINES]; /* of the first sections: which line of each it reads; -1: not one line */
+    double begin, end;                  /* seconds */
     uint64_t hits, misses;
     uint64_t in_flight; /* of the hits, sectors that were on their way: merged before they are counted */
 } weft_recording_visit;
@@ -43,7 +46,8 @@ typedef struct weft_recording {
     /* The maps: cells of lines_per_cell x steps_per_cell pieces, sections one below the other. */
     int sections;
     weft_recording_section section[WEFT_RECORDING_SECTIONS];
-    const char *step, *read; /* "key block", "blocks of K and V" */
+    const char *step, *read;            /* "key block", "blocks of K and V" */
+    const char *tile_row, *tile_column; /* of the grid; or null */
     int64_t steps, lines_per_cell, steps_per_cell, rows, cols;
     uint8_t *resident;       /* (frames, domains, rows, cols) 0: nothing of it is there, WEFT_RECORDING_FULL: all */
     weft_recording_use *use; /* (frames, domains) */

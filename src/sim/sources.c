@@ -208,6 +208,8 @@ static void draw_map(weft_sim_map *map, const weft_pieces *pieces) {
     map->columns = pieces->steps;
     map->column = pieces->step;
     map->read = pieces->read;
+    map->tile_row = pieces->row;
+    map->tile_column = pieces->column;
     for (int i = 0; i < pieces->sections; i++) {
         map->section[i].name = pieces->section[i].name;
         map->section[i].line = pieces->section[i].line;

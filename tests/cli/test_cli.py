@@ -22,6 +22,15 @@ class Orders(Command):
         "head-first-swizzled", "reverse", "longest-first", "custom",
     ]  # fmt: skip
 
+    def test_machines_and_profiles_are_written_and_read_back(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "mine.ini")
+            for verb, names in (("machines", ("h100", "mi300x", "gb10", "host")), ("profiles", ("study", "sawtooth-cuda"))):
+                for name in names:
+                    self.ok(verb, name, "-o", path)
+                    self.assertEqual(self.json(verb, path), self.json(verb, name))
+        self.refused("--output is for 'weft profiles NAME'", "profiles", "-o", "x")
+
     def test_text_and_json_list_the_same(self):
         text = self.ok("orders")
         listed = self.json("orders")

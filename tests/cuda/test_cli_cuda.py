@@ -232,7 +232,7 @@ class Kernels(OnGpu):
             self.refused("No such file or directory", "machines", "probe", "-o", folder + "/none/mine.ini")
         found = json.loads(self.ok("machines", "probe", "--json", script="sides=1"))
         self.assertEqual((found["sides"], found["members"], found["side_of_sm"]), (1, [12, 0], "0" * 12))
-        self.refused("--output is for 'weft machines probe'", "machines", "-o", "x.ini", code=2)
+        self.refused("--output is for 'weft machines NAME' or 'weft machines probe'", "machines", "-o", "x.ini", code=2)
 
 
 if __name__ == "__main__":

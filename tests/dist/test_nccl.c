@@ -110,7 +110,7 @@ static void finish(ranks *all) {
 static void matches_the_reference(void **state) {
     (void)state;
     uint64_t random = random_seed(272);
-    for (int i = 0; random_round(&random, &i, 40); i++) {
+    for (int i = 0; random_round(&random, &i, 24); i++) {
         whole w;
         ranks all;
         weft_nccl_id id;

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import threading
 
 import pytest
 import weft
@@ -412,3 +413,37 @@ class TestCupy:
     def test_frameworks_are_not_mixed(self, cupy):
         with pytest.raises(TypeError, match="q is an array of torch and k one of cupy"):
             weft.attention(normal(1, 4, 2, 64), *[cupy.zeros((1, 4, 2, 64), "e")] * 2)
+
+
+def test_ranks_on_one_gpu():
+    """Ranks that are threads share the GPU and stage their messages; NCCL has one rank."""
+    q, k, v, grad_o = (normal(1, 1000, heads, 128) for heads in (8, 2, 2, 8))
+
+    def leaves():
+        return [x.clone().requires_grad_() for x in (q, k, v)]
+
+    def pass_over(group):
+        mine = [weft.dist.split(x, group) for x in leaves()]
+        for x in mine:
+            x.retain_grad()
+        o = weft.dist.attention(*mine, group=group, causal=True)
+        o.backward(weft.dist.split(grad_o, group))
+        return [weft.dist.join(x, group) for x in (o.detach(), *(x.grad for x in mine))]
+
+    whole = leaves()
+    o = weft.attention(*whole, causal=True)
+    o.backward(grad_o)
+    wanted = [o.detach(), *(x.grad for x in whole)]
+    threads, found = weft.dist.Threads(4), [None] * 5
+    started = [threading.Thread(target=lambda rank=rank: found.__setitem__(rank, pass_over(threads.rank(rank)))) for rank in range(4)]
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
+    try:
+        found[4] = pass_over(weft.dist.Nccl(0, 1, weft.dist.nccl_id(), words=weft.dist.Threads(1).rank(0)))
+    except weft.NotFound:
+        found.pop()  # no NCCL here
+    for got in found:
+        for mine, theirs in zip(got, wanted):
+            assert (mine.float() - theirs.float()).abs().max() <= 0.02 * max(1, theirs.float().abs().max().item())

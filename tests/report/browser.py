@@ -102,6 +102,7 @@ class Browser:
         features = [{"name": "prefers-color-scheme", "value": theme},
                     {"name": "prefers-reduced-motion", "value": "no-preference" if motion else "reduce"}]  # fmt: skip
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+        self.call("Emulation.setTouchEmulationEnabled", enabled=width < 600)
         self.call("Emulation.setEmulatedMedia", features=features)
 
     def open(self, path):

@@ -69,7 +69,7 @@ class Data(unittest.TestCase):
         trace, simulation, grid = schedule["trace"], schedule["simulation"], schedule["grid"]
         frames, domains, visits = trace["frames"], trace["domains"], trace["visits"]
         numbers = Numbers(trace["visit"])
-        names = ["worker", "tile", "position", "begin", "length", "steps", "direction", "lookups", "misses"]
+        names = ["worker", "tile", "position", "begin", "length", "steps", "first", "last", "line0", "line1", "lookups", "misses"]
         visit = {name: numbers.column(visits) for name in names}
         self.assertEqual(numbers.at, len(numbers.data))
         self.assertEqual(sum(visit["misses"]), simulation["l2"]["misses"])

@@ -11,13 +11,14 @@ class Cache {
     for (let d = 0; d < machine.domains; d++) {
       const canvas = make("canvas", { role: "img", "aria-label": `${machine.domain} ${d}: what it holds` });
       const share = make("span", {}), bar = make("div", { class: "bar" }, make("i"), make("i"));
-      const name = machine.domains > 1 ? `${machine.domain} ${d}` : "whole chip";
-      box.append(make("div", { class: "domain" }, make("div", { class: "label" }, make("span", {}, name), share), canvas, bar));
+      const label = make("div", { class: "label" }, machine.domains > 1 && make("span", {}, `${machine.domain} ${d}`), share);
+      box.append(make("div", { class: "domain" }, label, canvas, bar));
       const image = document.createElement("canvas");
       image.width = trace.map.cols;
       image.height = trace.map.rows;
       this.domains.push({ canvas, share, bar, image });
       canvas.addEventListener("pointermove", (event) => this.point(d, event));
+      canvas.addEventListener("pointerdown", (event) => this.point(d, event));
       canvas.addEventListener("pointerleave", () => showTip(""));
     }
     parent.append(box);
@@ -40,6 +41,7 @@ class Cache {
   }
 
   draw(time) {
+    if (!this.domains[0].canvas.offsetParent) return; // of a schedule that is not shown
     const { trace } = this.schedule, frame = Math.max(0, frameAt(trace, time));
     for (let d = 0; d < this.domains.length; d++) this.drawDomain(d, frame);
     this.frame = frame;
@@ -72,14 +74,10 @@ class Cache {
     share.textContent = `${percent(streams + others, 0)}${trace.domains > 2 ? "" : " full"}`;
   }
 
-  // The lines of operands that a visit reads, by section.
+  // The line that a visit reads of each section; -1: of a trace, whose steps may read any blocks.
   linesOf(visit) {
-    const { trace, grid } = this.schedule, p = this.data.problem, tile = trace.visit.tile[visit];
-    const row = Math.floor(tile / grid.cols), col = tile % grid.cols;
-    if (p.kind === "trace") return []; // a step may read any blocks
-    if (!p.kind.startsWith("attention")) return [row, col];
-    const batch = Math.floor(row / grid.rows_of_batch), head = row % grid.rows_of_batch;
-    return [batch * p.kv_heads + Math.floor((head * p.kv_heads) / p.heads)];
+    const { line0, line1 } = this.schedule.trace.visit;
+    return [line0[visit], line1[visit]];
   }
 
   drawReaders(context, d, frame) {
@@ -90,6 +88,7 @@ class Cache {
       const coded = trace.place[frame * trace.workers + w], step = Math.floor(coded / 2) - 1, visit = visitAt(trace, w, time - 1e-15);
       if (step < 0 || visit < 0) continue;
       this.linesOf(visit).forEach((line, i) => {
+        if (line < 0) return;
         const section = map.sections[i], y = this.y(section.first_row) + (Math.floor(line / map.lines_per_cell) + 0.5) * this.row;
         const x = ((step + 0.5) / map.steps) * this.cell * map.cols;
         context.beginPath();

@@ -52,7 +52,7 @@ function residentOf(trace) {
 
 function decodeTrace(trace) {
   const { frames, domains, workers, visits } = trace;
-  const visit = columnsOf(trace.visit, ["worker", "tile", "position", "begin", "length", "steps", "direction", "lookups", "misses"], visits, 1);
+  const visit = columnsOf(trace.visit, ["worker", "tile", "position", "begin", "length", "steps", "first", "last", "line0", "line1", "lookups", "misses"], visits, 1);
   const scale = trace.seconds / trace.ticks;
   for (let i = 0; i < visits; i++) {
     visit.begin[i] *= scale;

@@ -36,16 +36,18 @@ function duration(seconds, of = seconds) {
   }
 }
 
+const timesText = (times) => digits(times, times < 10 ? 1 : 0);
 const plural = (n, word) => `${whole(n)} ${word}${n === 1 ? "" : "s"}`;
 const hex = (colour) => `#${colour.toString(16).padStart(6, "0")}`;
+const colourOf = (i) => `var(--schedule-${i % 8})`; // of a schedule; states have colours of their own
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// An element: tag, attributes, children.
+// An element: tag, attributes, children; false and "" are left out.
 function make(tag, attributes = {}, ...children) {
   const svg = ["svg", "g", "path", "line", "rect", "text", "polyline", "circle", "title"].includes(tag);
   const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children);
+  element.append(...children.filter((child) => child !== false && child !== ""));
   return element;
 }
 
@@ -96,4 +98,14 @@ function showTip(text, x, y) {
   const box = tip.getBoundingClientRect();
   tip.style.left = `${Math.max(12, Math.min(x + 14, innerWidth - box.width - 12))}px`;
   tip.style.top = `${y + 18 + box.height > innerHeight ? Math.max(8, y - box.height - 14) : y + 18}px`;
+}
+
+// Calls `redraw` when the window has another width.
+function startWidth(redraw) {
+  let width = innerWidth;
+  addEventListener("resize", () => {
+    if (innerWidth === width) return;
+    width = innerWidth;
+    redraw();
+  });
 }

@@ -18,7 +18,9 @@ function cursorLine(context, x, height) {
   context.fillRect(x - 1, 0, 2, height);
 }
 
-// Key blocks (or k slices) down, time to the right: blue where any line of any domain holds them; one worker's way over it.
+const JUST = 4; // frames in which something "came in just now", a sixtieth of the run
+
+// Steps (key blocks, say) down, time to the right: filled where any line of any domain holds them, of another colour where they came in; one worker's way over it.
 class Held {
   constructor(parent, schedule, longest) {
     this.schedule = schedule;
@@ -43,12 +45,13 @@ class Held {
 
   // Paints the picture in the theme's colours.
   reset() {
-    const { trace } = this.schedule, { map } = trace, empty = rgb(css("--empty")), held = rgb(css("--held"));
+    const { trace } = this.schedule, { map } = trace, empty = rgb(css("--empty")), held = rgb(css("--held")), miss = rgb(css("--miss"));
     const pixels = this.image.getContext("2d").createImageData(trace.frames, map.cols);
     for (let f = 0; f < trace.frames; f++) {
       for (let c = 0; c < map.cols; c++) {
-        const level = this.level[f * map.cols + c], at = 4 * (c * trace.frames + f), part = level ? 0.25 + (0.75 * level) / map.full : 0;
-        for (let k = 0; k < 3; k++) pixels.data[at + k] = empty[k] + (held[k] - empty[k]) * part;
+        const level = this.level[f * map.cols + c], before = f >= JUST ? this.level[(f - JUST) * map.cols + c] : 0;
+        const at = 4 * (c * trace.frames + f), ink = level > before ? miss : held, part = level ? 0.25 + (0.75 * level) / map.full : 0;
+        for (let k = 0; k < 3; k++) pixels.data[at + k] = empty[k] + (ink[k] - empty[k]) * part;
         pixels.data[at + 3] = 255;
       }
     }
@@ -56,6 +59,7 @@ class Held {
   }
 
   draw(time) {
+    if (!this.canvas.offsetParent) return; // of a schedule that is not shown
     const { trace } = this.schedule, { map } = trace, left = 46, bottom = 28, height = 210;
     const width = this.canvas.parentElement.clientWidth - horizontalPadding(this.canvas.parentElement);
     const context = prepare(this.canvas, width, height), tall = height - bottom;
@@ -63,14 +67,7 @@ class Held {
     const scale = (width - left) / this.longest, x = (seconds) => left + seconds * scale;
     context.imageSmoothingEnabled = false;
     context.drawImage(this.image, left, 0, trace.seconds * scale, tall);
-    context.strokeStyle = css("--miss");
-    context.lineWidth = 1.4;
-    context.beginPath();
-    for (let f = 0; f < trace.frames; f++) {
-      const step = Math.floor(trace.place[f * trace.workers] / 2) - 1;
-      if (step >= 0) context.lineTo(x(((f + 1) / trace.frames) * trace.seconds), ((step + 0.5) / map.steps) * tall);
-    }
-    context.stroke();
+    this.drawWay(context, x, tall);
     timeAxis(context, width, height, left, bottom, this.longest);
     context.textAlign = "right";
     context.textBaseline = "top";
@@ -78,6 +75,23 @@ class Held {
     context.textBaseline = "bottom";
     context.fillText(`${map.steps - 1}`, left - 6, tall);
     cursorLine(context, x(Math.min(time, this.longest)), tall);
+  }
+
+  // The way of worker 0. It jumps to where a tile begins.
+  drawWay(context, x, tall) {
+    const { trace } = this.schedule;
+    let before = null;
+    context.beginPath();
+    for (let f = 0; f < trace.frames; f++) {
+      const step = Math.floor(trace.place[f * trace.workers] / 2) - 1;
+      if (step < 0) continue;
+      const jumps = before === null || Math.abs(step - before) > 0.4 * trace.map.steps;
+      context[jumps ? "moveTo" : "lineTo"](x(((f + 1) / trace.frames) * trace.seconds), ((step + 0.5) / trace.map.steps) * tall);
+      before = step;
+    }
+    context.strokeStyle = css("--ink");
+    context.lineWidth = 1.2;
+    context.stroke();
   }
 }
 
@@ -103,6 +117,7 @@ class Reuse {
   }
 
   draw(time) {
+    if (!this.canvas.offsetParent) return; // of a schedule that is not shown
     const { trace } = this.schedule, { reuse } = trace, left = 66, bottom = 28, height = 250;
     const width = this.canvas.parentElement.clientWidth - horizontalPadding(this.canvas.parentElement);
     const context = prepare(this.canvas, width, height), tall = height - bottom;

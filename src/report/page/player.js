@@ -20,7 +20,7 @@ class Player {
   }
 
   key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, input, a")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, input, a, summary, .scroll")) return;
     if (event.key === " " && event.target.closest("button")) return;
     const action = { " ": () => this.toggle(), ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1), Home: () => this.jump(0), End: () => this.jump(this.longest) }[event.key];
     if (!action) return;

@@ -6,9 +6,10 @@ class Tiles {
     this.schedule = schedule;
     this.data = data;
     this.grid = schedule.grid;
-    this.lines = this.grid.rows * this.grid.lines;
+    this.lines = this.grid.rows_of_bank * this.grid.lines;
+    this.wide = this.grid.fold * this.grid.banks;
     this.image = document.createElement("canvas");
-    this.image.width = this.grid.fold;
+    this.image.width = this.wide;
     this.image.height = this.lines;
     this.visitOf = new Int32Array(this.grid.rows * this.grid.cols).fill(-1);
     const { visit, visits } = schedule.trace;
@@ -29,20 +30,22 @@ class Tiles {
     return list;
   }
 
-  // Column and line of a tile in the folded picture.
+  // Column and line of a tile in the picture: long rows are folded into lines, many short ones stand in banks side by side.
   placeOf(tile) {
-    const row = Math.floor(tile / this.grid.cols), col = tile % this.grid.cols;
-    return [col % this.grid.fold, row * this.grid.lines + Math.floor(col / this.grid.fold)];
+    const { cols, fold, lines, rows_of_bank } = this.grid, row = Math.floor(tile / cols), col = tile % cols;
+    return [Math.floor(row / rows_of_bank) * fold + (col % fold), (row % rows_of_bank) * lines + Math.floor(col / fold)];
   }
 
   tileAt(col, line) {
-    const row = Math.floor(line / this.grid.lines), at = (line % this.grid.lines) * this.grid.fold + col;
-    return col >= 0 && col < this.grid.fold && line >= 0 && line < this.lines && at < this.grid.cols ? row * this.grid.cols + at : -1;
+    if (col < 0 || col >= this.wide || line < 0 || line >= this.lines) return -1;
+    const { rows, cols, fold, lines, rows_of_bank } = this.grid;
+    const row = Math.floor(col / fold) * rows_of_bank + Math.floor(line / lines), at = (line % lines) * fold + (col % fold);
+    return at < cols && row < rows ? row * cols + at : -1;
   }
 
   reset() {
     const context = this.image.getContext("2d");
-    this.pixels = context.createImageData(this.grid.fold, this.lines);
+    this.pixels = context.createImageData(this.wide, this.lines);
     const [r, g, b] = rgb(css("--empty"));
     for (let tile = 0; tile < this.visitOf.length; tile++) this.paint(tile, r, g, b);
     this.begun = 0;
@@ -50,7 +53,7 @@ class Tiles {
   }
 
   paint(tile, r, g, b) {
-    const [col, line] = this.placeOf(tile), at = 4 * (line * this.grid.fold + col);
+    const [col, line] = this.placeOf(tile), at = 4 * (line * this.wide + col);
     this.pixels.data.set([r, g, b, 255], at);
   }
 
@@ -74,10 +77,10 @@ class Tiles {
 
   measure() {
     this.width = this.canvas.parentElement.clientWidth;
-    this.cell = Math.min(this.width / this.grid.fold, 292 / this.lines);
-    this.gap = this.grid.lines > 1 && this.grid.rows > 1 ? Math.min(6, 70 / this.grid.rows) : 0;
-    this.drawnWidth = this.cell * this.grid.fold;
-    this.height = this.cell * this.lines + this.gap * (this.grid.rows - 1);
+    this.cell = Math.min(this.width / this.wide, 292 / this.lines);
+    this.gap = this.grid.lines > 1 && this.grid.rows > 1 && this.grid.banks === 1 ? Math.min(6, 70 / this.grid.rows) : 0;
+    this.drawnWidth = this.cell * this.wide;
+    this.height = this.cell * this.lines + this.gap * (this.grid.rows_of_bank - 1);
   }
 
   yOf(line) {
@@ -85,6 +88,7 @@ class Tiles {
   }
 
   draw(time) {
+    if (!this.canvas.offsetParent) return; // of a schedule that is not shown
     this.advance(time);
     this.measure();
     const context = prepare(this.canvas, this.drawnWidth, this.height), { cell, grid } = this;
@@ -94,7 +98,7 @@ class Tiles {
     context.imageSmoothingEnabled = false;
     for (let row = 0; row < (this.gap ? grid.rows : 1); row++) {
       const lines = this.gap ? grid.lines : this.lines;
-      context.drawImage(this.image, 0, row * lines, grid.fold, lines, 0, this.yOf(row * lines), cell * grid.fold, cell * lines);
+      context.drawImage(this.image, 0, row * lines, this.wide, lines, 0, this.yOf(row * lines), cell * this.wide, cell * lines);
     }
     if (cell >= 7) this.rule(context);
     this.drawWorkers(context, time);
@@ -103,7 +107,7 @@ class Tiles {
   // Thin lines between tiles that are large enough to be told apart.
   rule(context) {
     context.fillStyle = css("--card");
-    for (let c = 1; c < this.grid.fold; c++) context.fillRect(c * this.cell - 0.5, 0, 1, this.height);
+    for (let c = 1; c < this.wide; c++) context.fillRect(c * this.cell - 0.5, 0, 1, this.height);
     for (let l = 1; l < this.lines; l++) context.fillRect(0, this.yOf(l) - 0.5, this.drawnWidth, 1);
   }
 
@@ -129,15 +133,15 @@ class Tiles {
     const { grid, schedule, data } = this, { trace } = schedule, p = data.problem;
     const row = Math.floor(tile / grid.cols), col = tile % grid.cols, visit = this.visitOf[tile];
     const batch = Math.floor(row / grid.rows_of_batch), head = row % grid.rows_of_batch;
-    const attention = p.kind.startsWith("attention"), isTrace = p.kind === "trace";
-    const name = isTrace ? (grid.rows > 1 ? `row ${row}, column ${col}` : `tile ${col}`) : attention ? `${p.batch > 1 ? `batch ${batch}, ` : ""}head ${head}, query block ${col}` : `tile row ${row}, tile column ${col}`;
+    const isTrace = p.kind === "trace", batched = p.kind.startsWith("attention") && p.batch > 1;
+    const where = [grid.rows > 1 && (batched ? `batch ${batch}, ${grid.row} ${head}` : `${grid.row} ${row}`), (grid.cols > 1 || grid.rows === 1) && `${grid.col} ${col}`];
+    const name = where.filter(Boolean).join(", ");
     if (visit < 0) return name;
-    const v = trace.visit, worker = v.worker[visit], domain = trace.domain_of[worker];
-    const steps = v.steps[visit], up = v.direction[visit] > 0;
-    const range = steps === 0 ? "none" : up ? `0 up to ${steps - 1}` : `${steps - 1} down to 0`;
-    const reads = isTrace ? `${plural(steps, "step")}` : attention
-      ? `reads Q block ${col}, then K and V of kv head ${Math.floor((head * p.kv_heads) / p.heads)}, key blocks ${range}`
-      : `reads row ${row} of A and column ${col} of B, k slices ${range}`;
+    const v = trace.visit, worker = v.worker[visit], domain = trace.domain_of[worker], steps = v.steps[visit];
+    const range = steps === 0 ? "none" : steps === 1 ? `${v.first[visit]}` : `${v.first[visit]} ${v.last[visit] < v.first[visit] ? "down" : "up"} to ${v.last[visit]}`;
+    const lines = trace.map.sections.map((s, i) => ({ ...s, at: v[`line${i}`]?.[visit] ?? -1 })).filter((s) => s.at >= 0);
+    const reads = isTrace ? plural(steps, "step")
+      : `reads ${lines.map((s) => `${s.name}${s.lines > 1 ? ` of ${s.line} ${s.at}` : ""}`).join(" and ")}, ${trace.map.step}${steps === 1 ? "" : "s"} ${range}`;
     const share = v.lookups[visit] ? v.misses[visit] / v.lookups[visit] : 0;
     return `${name}\nposition ${whole(v.position[visit])}, worker ${worker}${data.machine.domains > 1 ? ` on ${data.machine.domain} ${domain}` : ""}\n${reads}\n` +
       `${duration(v.begin[visit], trace.seconds)} to ${duration(v.begin[visit] + v.length[visit], trace.seconds)}: ${count(v.lookups[visit])} sectors looked up, ${percent(share)} missed`;
