@@ -67,16 +67,20 @@ static void put(table *t, const char *text) {
     if (t->used == t->room && !t->failed) {
         const size_t room = t->room ? 2 * t->room : 16 * t->count;
         char **longer = realloc(t->cells, room * sizeof *longer);
-        t->failed = !longer;
-        t->cells = longer ? longer : t->cells;
-        t->room = longer ? room : t->room;
+        if (!longer) {
+            t->failed = 1;
+            return;
+        }
+        t->cells = longer;
+        t->room = room;
     }
     char *copy = t->failed ? NULL : malloc(strlen(text) + 1);
-    if (copy) {
-        memcpy(copy, text, strlen(text) + 1);
-        t->cells[t->used++] = copy;
+    if (!copy) {
+        t->failed = 1;
+        return;
     }
-    t->failed |= !copy;
+    memcpy(copy, text, strlen(text) + 1);
+    t->cells[t->used++] = copy;
 }
 
 void table_add(table *t, const char *format, ...) {
