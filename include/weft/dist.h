@@ -55,13 +55,14 @@ typedef struct weft_transport {
     int32_t (*cancel)(void *self, void *request);
 
     /** Null, or around the sends and receives of a round, which may be handed over together. They read and write buffers
-     * after what `stream` has so far, and test() says when they have ended. A message is in the same round at its sender and
-     * its receiver: all ranks have the same rounds in the same order, and leave out those without a message of theirs. */
+     * after what `stream` has so far, and test() says when they have ended. A message is in the same round at its sender
+     * and its receiver: all ranks have the same rounds in the same order, and leave out those without a message of theirs.
+     */
     weft_status (*begin)(void *self, void *stream, weft_message *message);
     weft_status (*end)(void *self, weft_message *message);
 
-    const struct weft_transport *words; /**< null, or a transport of the same ranks for the host's memory, by which they tell
-                                             each other that they are there, where this one sends a device's. Without it,
+    const struct weft_transport *words; /**< null, or a transport of the same ranks for the host's memory, by which they
+                                           tell each other that they are there, where this one sends a device's. Without it,
                                              whoever is waited for in vain is named, whether it is lost or waits itself */
 } weft_transport;
 
