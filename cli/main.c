@@ -36,7 +36,7 @@ const verb verb_table[] = {
     {"reproduce",  "[STUDY]",              "published studies beside the simulator, or on a GPU: sawtooth, cutile, tile-scheduling, spark-gemm, numa, h200, context-parallel, energy, all",
                    SET_COMMON | SET_DEVICE | SET_OUTPUT | SET_SEED | SET_STUDY, 0, 1, cmd_reproduce},
     {"view",       "attention|gemm|combine|grouped-gemm|trace", "a page that plays schedules, or traces (trace FILE...), side by side and shows the cache (-o FILE.html), --text or --svg",
-                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_VIEW | SET_TRACE | SET_OUTPUT | SET_SEED, 1, MOST_WORDS, cmd_view},
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_VIEW | SET_TRACE | SET_OUTPUT | SET_SEED | SET_RANKS, 1, MOST_WORDS, cmd_view},
     {"report",     "[STUDY]",              "a page with every claim: studies reproduced, schedules compared, runs on this host measured (-o FILE.html)",
                    SET_COMMON | SET_OUTPUT, 0, 1, cmd_report},
     {"completion", "bash",                 "print a completion script for the shell", SET_COMMON, 1, 1, cmd_completion},
