@@ -12,11 +12,9 @@ import unittest
 
 sys.dont_write_bytecode = True  # the tree stays as it is
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from test_pages import PROBLEMS, SHAPES, Pages, weft  # noqa: E402
+from test_pages import PROBLEMS, RANKS, SHAPES, Pages, weft  # noqa: E402
 
 PACKAGES = {"axe_core_python": "axe.min.js", "axe_playwright_python": "axe.min.js", "axe_selenium_python": os.path.join("node_modules", "axe-core", "axe.min.js")}
-
-
 VIEWS = ["sawtooth", "sides", "dies", "backward"]  # one of each form that a page has
 
 
@@ -38,9 +36,10 @@ class Access(Pages):
         super().setUpClass()
         with open(axe, encoding="utf-8") as file:
             cls.axe = file.read()
-        cls.pages = {name: os.path.join(cls.folder.name, f"{name}.html") for name in [*VIEWS, "report"]}
+        cls.pages = {name: os.path.join(cls.folder.name, f"{name}.html") for name in [*VIEWS, "ranks", "report"]}
         for name in VIEWS:
             weft("view", *PROBLEMS[name], "-o", cls.pages[name])
+        weft("view", *RANKS, "-o", cls.pages["ranks"])
         weft("report", "h200", "-o", cls.pages["report"])
 
     def touch(self, selector):
@@ -59,7 +58,7 @@ class Access(Pages):
                     self.assertEqual(found, [])
 
     def test_the_first_picture_is_on_the_first_screen(self):
-        for name in VIEWS:
+        for name in [*VIEWS, "ranks"]:
             with self.subTest(page=name):
                 self.open(self.pages[name], 390)
                 top = self.browser.run("Math.min(...[...document.querySelectorAll('main canvas')].filter((e) => e.offsetParent).map((e) => e.getBoundingClientRect().top))")

@@ -1,4 +1,4 @@
-// Attention over several GPUs: a timeline for each way to share it, in step.
+// Work over several GPUs: a timeline for each way to share it, in step.
 
 const data = JSON.parse(document.getElementById("data").textContent), { ways } = data, by = (id) => document.getElementById(id);
 const predicted = (way) => way.simulation.predicted, longest = Math.max(...ways.map((way) => predicted(way).seconds));
@@ -10,7 +10,7 @@ function headline() {
   if (!worst) return [strong(best), `: ${ideal}`];
   const times = predicted(worst).seconds / predicted(best).seconds;
   if (times < 1.01) return [`The same predicted time either way: ${ideal}`];
-  return [`${times < 1.3 ? `${percent(times - 1, 0)} more time` : `${timesText(times)} times the time`} with `, strong(worst), " than with ", strong(best), `, which is at ${ideal}`];
+  return [times < 1.3 ? `${percent(1 - 1 / times, 0)} less predicted time with ` : `Predicted ${timesText(times)} times faster with `, strong(best), " than with ", strong(worst), `: ${ideal}`];
 }
 
 // Rows of bars up to `time`, and how many GPUs compute then.
