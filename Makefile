@@ -1,10 +1,11 @@
 # A thin front for CMake. `make demo` and `make test` are all the set-up there is.
 #   make          build                    make bench     time everything, beside peers
 #   make demo     build and show           make install   PREFIX=/usr/local
-#   make quick    test for a minute        make docs      the API pages, the picture
+#   make quick    test for a minute        make docs      the site, the pictures
 #   make test     the gate                 make fuzz      SECONDS=600
 #   make nightly  all that needs no GPU    make test-gpu  the tests that need one
-#   make lint format clean
+#   make dist     the source tarball      make wheel    a Python wheel that needs nothing but glibc
+#   make lint format clean                make deb      Debian packages: all three in build/packages
 # make nightly is make test, make fuzz and these:
 #   make test-all       every test, on kernels for all chips
 #   make test-sanitize  the unit tests with sanitizers, searching for leaks
@@ -24,8 +25,8 @@ CUDA ?= AUTO
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all demo quick test nightly test-all test-sanitize test-threads test-cross test-gpu bench install docs fuzz lint format clean \
-        deps-build deps-test deps-cross configure-test configure-sanitize
+.PHONY: all demo quick test nightly test-all test-sanitize test-threads test-cross test-gpu bench install dist wheel deb docs fuzz lint format clean \
+        deps-build deps-test deps-cross deps-docs deps-wheel deps-deb configure-test configure-sanitize
 
 all: deps-build
 	cmake -S . -B $(BUILD)/release -DCMAKE_BUILD_TYPE=Release -DWEFT_CUDA=$(CUDA)
@@ -34,7 +35,7 @@ all: deps-build
 demo: all
 	scripts/demo.sh $(BUILD)
 
-deps-build deps-test deps-cross:
+deps-build deps-test deps-cross deps-docs deps-wheel deps-deb:
 	@scripts/deps.sh $(subst deps-,,$@)
 
 # Without CUDA kernels, which take minutes to compile.
@@ -67,7 +68,7 @@ NIGHTLY = WEFT_TEST_SEED=$(SEED) WEFT_TEST_ROUNDS=$(ROUNDS)
 nightly: test test-threads test-cross test-all test-sanitize fuzz
 
 # All tests; CUDA kernels of all types are compiled for all chips.
-test-all: deps-test
+test-all: deps-test deps-docs
 	cmake -S . -B $(BUILD)/nightly $(DEVELOPER) -DWEFT_CUDA=ON
 	cmake --build $(BUILD)/nightly -j $(JOBS)
 	cd $(BUILD)/nightly && $(NIGHTLY) $(CTEST) -LE gpu
@@ -104,14 +105,25 @@ bench: all
 
 install: all
 	cmake --install $(BUILD)/release --prefix $(PREFIX)
+	@scripts/install-hint.sh $(PREFIX)
 
-docs: all
-	@scripts/deps.sh docs
+# Packages, described in docs/packaging.md. Each is built from the tarball.
+dist:
+	scripts/dist.sh $(BUILD)/packages
+
+wheel: deps-wheel
+	scripts/wheel.sh $(BUILD)/packages $(CUDA)
+
+deb: deps-deb
+	scripts/deb.sh $(BUILD)/packages $(CUDA)
+
+docs: all deps-docs
 	scripts/picture.sh $(BUILD)/release/weft docs/sawtooth.svg
 	scripts/machines.sh $(BUILD)/release/weft docs/machines.svg
 	scripts/chart.py docs/results/peers/h200.csv docs/h200.svg
 	scripts/architecture.py tests/lint/layers.txt docs/architecture.svg
-	doxygen docs/Doxyfile
+	scripts/gallery.sh $(BUILD)/release/weft docs/gallery.md docs/gallery
+	scripts/site.py $(BUILD)/docs
 	@echo "open $(BUILD)/docs/html/index.html"
 
 fuzz: configure-sanitize

@@ -12,10 +12,11 @@
 typedef struct verb {
     const char *name;
     const char *words; /* what stands before the options, for the usage line */
-    const char *text;
+    const char *text; /* "": help does not list it */
     int sets;           /* of enum option_set; with SET_PROBLEM, a word names an operation */
     size_t least, most; /* how many words */
     int (*run)(const settings *s, const char *const *words, size_t count);
+    const char *examples[2]; /* what follows the name, or the subject and its problem */
 } verb;
 
 /* The table, ended by a null name. */
@@ -33,6 +34,8 @@ int cmd_tune(const settings *s, const char *const *words, size_t count);
 int cmd_reproduce(const settings *s, const char *const *words, size_t count);
 int cmd_view(const settings *s, const char *const *words, size_t count);
 int cmd_report(const settings *s, const char *const *words, size_t count);
+int cmd_doctor(const settings *s, const char *const *words, size_t count);
+int cmd_man(const settings *s, const char *const *words, size_t count);
 int cmd_completion(const settings *s, const char *const *words, size_t count);
 
 /* What stands before every complaint from now on, as "seq 4096: "; "" for nothing. Not copied. */

@@ -4,115 +4,49 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json.h"
+#include "base/names.h"
 #include "base/nearest.h"
 #include "cli.h"
+#include "help/help.h"
 #include "options/axes.h"
 #include "options/schedules.h"
 #include "progress.h"
 #include "sweep/sweep.h"
+#include "table.h"
 
 enum { MOST_WORDS = 9 }; /* before the options */
 
 /* clang-format off */
 const verb verb_table[] = {
-    {"orders",     "",                     "list orders, sweeps and dispatches", SET_COMMON, 0, 0, cmd_orders},
+    {"orders",     "",                     "list orders, sweeps and dispatches", SET_COMMON, 0, 0, cmd_orders, {"", "--json"}},
     {"machines",   "[NAME|FILE|probe]",    "list machines, show one with the source of each number, or measure this GPU", SET_COMMON | SET_DEVICE | SET_OUTPUT,
-                   0, 1, cmd_machines},
-    {"profiles",   "[NAME|FILE]",          "list the kernels that the simulator knows, or show one with the source of each number", SET_COMMON,
-                   0, 1, cmd_profiles},
+                   0, 1, cmd_machines, {"h200", "probe -o mine.ini"}},
+    {"profiles",   "[NAME|FILE]",          "list the kernels that the simulator knows, or show one with the source of each number", SET_COMMON | SET_OUTPUT,
+                   0, 1, cmd_profiles, {"hopper-attention", "--json"}},
     {"order",      "show attention|gemm|combine|grouped-gemm", "show the order on a small grid, numbered by position",
-                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SHOW, 2, 2, cmd_order},
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SHOW, 2, 2, cmd_order, {"", "--workers 4 --show worker"}},
     {"run",        "attention|gemm|combine|grouped-gemm", "run a problem, check it against the reference, report time and TFLOP/s",
-                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_RUN | SET_DEVICE | SET_SEED | SET_RANKS, 1, 1, cmd_run},
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_RUN | SET_DEVICE | SET_SEED | SET_RANKS, 1, 1, cmd_run, {"", "--json"}},
     {"simulate",   "attention|gemm|combine|grouped-gemm|trace", "predict the cache traffic and the time of a problem, a schedule and a machine, or of a kernel's trace (trace FILE|-)",
-                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SWEEP | SET_TRACE | SET_OUTPUT | SET_SEED | SET_RANKS, 1, 2, cmd_simulate},
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_TRAFFIC | SET_SWEEP | SET_TRACE | SET_OUTPUT | SET_SEED | SET_RANKS, 1, 2, cmd_simulate, {"--machine h200", "--machine gb10"}},
     {"compare",    "attention|gemm|combine|grouped-gemm", "the same problem under every order and sweep that is left open, side by side",
-                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SWEEP | SET_OUTPUT | SET_DEVICE | SET_SEED, 1, 1, cmd_compare},
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SWEEP | SET_OUTPUT | SET_DEVICE | SET_SEED, 1, 1, cmd_compare, {"--machine h200", "--machine gb10"}},
     {"plan",       "attention|gemm|combine|grouped-gemm", "search orders, sweeps, dispatches, groups and tiles, and recommend a schedule",
-                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SWEEP | SET_OUTPUT | SET_PLAN | SET_SEED | SET_RANKS, 1, 1, cmd_plan},
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SWEEP | SET_OUTPUT | SET_PLAN | SET_SEED | SET_RANKS, 1, 1, cmd_plan, {"--machine h200", "--machine gb10"}},
     {"tune",       "[attention|gemm|combine|grouped-gemm]", "time candidates on the device, keep the best for plans in mode measure or stored; look after what is kept",
-                   SET_COMMON | SET_PROBLEM | SET_TUNE | SET_OUTPUT, 0, 1, cmd_tune},
+                   SET_COMMON | SET_PROBLEM | SET_TUNE | SET_OUTPUT, 0, 1, cmd_tune, {"", "--seconds 2"}},
     {"reproduce",  "[STUDY]",              "published studies beside the simulator, or on a GPU: sawtooth, cutile, tile-scheduling, spark-gemm, numa, h200, context-parallel, energy, all",
-                   SET_COMMON | SET_DEVICE | SET_OUTPUT | SET_SEED | SET_STUDY, 0, 1, cmd_reproduce},
+                   SET_COMMON | SET_DEVICE | SET_OUTPUT | SET_SEED | SET_STUDY, 0, 1, cmd_reproduce, {"cutile", "--tolerances"}},
     {"view",       "attention|gemm|combine|grouped-gemm|trace", "a page that plays schedules, or traces (trace FILE...), side by side and shows the cache (-o FILE.html), --text or --svg",
-                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_VIEW | SET_TRACE | SET_OUTPUT | SET_SEED | SET_RANKS, 1, MOST_WORDS, cmd_view},
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_VIEW | SET_TRACE | SET_OUTPUT | SET_SEED | SET_RANKS, 1, MOST_WORDS, cmd_view, {"--machine gb10 -o view.html", "--machine h200 --text"}},
     {"report",     "[STUDY]",              "a page with every claim: studies reproduced, schedules compared, runs on this host measured (-o FILE.html)",
-                   SET_COMMON | SET_OUTPUT, 0, 1, cmd_report},
-    {"completion", "bash",                 "print a completion script for the shell", SET_COMMON, 1, 1, cmd_completion},
-    {0, 0, 0, 0, 0, 0, 0},
+                   SET_COMMON | SET_OUTPUT, 0, 1, cmd_report, {"cutile -o report.html", "cutile --json"}},
+    {"doctor",     "",                     "what this build, this CPU, this GPU and its driver can do, and why not", SET_COMMON, 0, 0, cmd_doctor, {"", "--json"}},
+    {"completion", "bash|zsh|fish",        "print a completion script for the shell", SET_COMMON, 1, 1, cmd_completion, {"bash", "zsh"}},
+    {"man",        "FOLDER",               "", SET_COMMON, 1, 1, cmd_man, {0, 0}},
+    {0, 0, 0, 0, 0, 0, 0, {0, 0}},
 };
 /* clang-format on */
-
-static void print_help(void) {
-    puts("usage: weft VERB [SUBJECT] [options]\n\nDecides in what order the tiles of an attention or a matrix product are\n"
-         "visited, and runs it.\n\nverbs:");
-    for (const verb *v = verb_table; v->name; v++) {
-        char usage[64];
-        snprintf(usage, sizeof usage, "%s %s", v->name, v->words);
-        printf("  %-28s%s\n", usage, v->text);
-    }
-    puts("\n'weft help VERB' and 'weft VERB --help' (-h) list a verb's options; 'weft --version' (-V) prints the version.");
-}
-
-static void print_option(const option *o, const char *text) {
-    char usage[48], letter[8] = "";
-    if (options_letter(o)) {
-        snprintf(letter, sizeof letter, "-%c, ", options_letter(o));
-    }
-    snprintf(usage, sizeof usage, "%s--%s %s", letter, o->name, o->argument);
-    printf("  %-24s%s\n", usage, text);
-}
-
-/* The options of an operation's problems, in the operation's words. */
-static void print_problem_options(int32_t operation) {
-    const option *o;
-    printf("\n%s:\n", weft_operation_describe(operation)->name);
-    for (size_t i = 0; (o = option_at(i)); i++) {
-        const weft_field *field = option_field(o, operation);
-        if (option_operations(o) >> operation & 1) {
-            print_option(o, field ? field->text : o->text);
-        }
-    }
-}
-
-static void print_verb_help(const verb *v) {
-    static const struct {
-        int set;
-        const char *title;
-    } sections[] = {{SET_SCHEDULE, "schedule"}, {SET_RANKS, "ranks"},   {SET_DEVICE, "device"},
-                    {SET_RUN, "run"},           {SET_SHOW, "show"},     {SET_SIMULATE, "simulate"},
-                    {SET_TRACE, "traces"},      {SET_VIEW, "view"},     {SET_SWEEP, "parameter sweep"},
-                    {SET_SEED, "random"},       {SET_STUDY, "studies"}, {SET_TUNE, "tune"},
-                    {SET_PLAN, "plan"},         {SET_OUTPUT, "output"}, {SET_COMMON, "all verbs"}};
-    printf("usage: weft %s %s%s[options]\n%s\n", v->name, v->words, v->words[0] ? " " : "", v->text);
-    for (int32_t i = 1; v->sets & SET_PROBLEM && weft_operation_describe(i); i++) {
-        if (!operation_base(i)) {
-            print_problem_options(i);
-        }
-    }
-    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
-        if ((v->sets & sections[i].set) == 0) {
-            continue;
-        }
-        printf("\n%s:\n", sections[i].title);
-        for (const option *o = option_table; o->name; o++) {
-            if (o->sets & sections[i].set) {
-                print_option(o, o->text);
-            }
-        }
-    }
-    if (v->sets & SET_PROBLEM) {
-        puts("\nSizes take the suffixes K, M and G (1024, 1024^2, 1024^3): --seq 128K is 131072.");
-    }
-    if (v->sets & SET_SWEEP) {
-        puts("\nParameter sweeps: an option that takes a value takes a list, --order hilbert,group, and one that takes a "
-             "whole "
-             "number\n"
-             "takes ranges: --seq 4K:64K:x2 doubles, --seq 1K:8K:1K adds. --machine all lists all. Every combination is a "
-             "point.");
-    }
-}
 
 static const char *verb_name(int32_t i) {
     return verb_table[i].name;
@@ -121,7 +55,7 @@ static const char *verb_name(int32_t i) {
 /* The verb of that name; null, having complained, when there is none. */
 static const verb *find_verb(const char *name) {
     for (const verb *v = verb_table; v->name; v++) {
-        if (strcmp(v->name, name) == 0) {
+        if (weft_names_agree(v->name, name)) {
             return v;
         }
     }
@@ -134,13 +68,18 @@ static const verb *find_verb(const char *name) {
     return NULL;
 }
 
-/* The operation that one of a verb's words names; 0: none does. */
-static int32_t find_operation(const verb *v, int argc, char *const *argv) {
-    int32_t operation = 0;
-    for (int i = 0; i < argc && i < (int)v->most && !operation; i++) {
-        operation = weft_operation_find(argv[i]);
+/* The subject that one of a verb's words names: an operation or "trace"; null: none does. */
+static const char *find_subject(const verb *v, int count, const char *const *words) {
+    for (int i = 0; i < count && i < (int)v->most; i++) {
+        const int32_t operation = v->sets & SET_PROBLEM ? weft_operation_find(words[i]) : 0;
+        if (operation) {
+            return weft_operation_describe(operation)->name;
+        }
+        if (v->sets & SET_TRACE && weft_names_agree(words[i], "trace")) {
+            return "trace";
+        }
     }
-    return operation;
+    return NULL;
 }
 
 /* The command line as it would be typed, cut where it is too long; the program by its name alone. */
@@ -158,15 +97,15 @@ static int read_and_run(const verb *v, int argc, char **argv, axes *swept) {
     const char *words[MOST_WORDS];
     size_t count;
     weft_message message = {""};
-    const int32_t operation = v->sets & SET_PROBLEM ? find_operation(v, argc - 2, argv + 2) : 0;
+    const int32_t operation = weft_operation_find(find_subject(v, argc - 2, (const char *const *)argv + 2));
     s.axes = v->sets & SET_SWEEP ? swept : NULL;
     const int status =
         options_parse(&s, v->sets, operation_bits(operation), argc - 2, argv + 2, words, v->most, &count, &message);
     for (size_t i = 0; i < count && v->sets & SET_PROBLEM && !s.operation; i++) {
         s.operation = operation_made(&s, weft_operation_find(words[i]));
     }
-    if (s.help) {
-        print_verb_help(v);
+    if (s.help || s.help_all) {
+        help_print_verb(v, find_subject(v, (int)count, words), s.help_all);
         return EXIT_OK;
     }
     if (status) {
@@ -178,9 +117,11 @@ static int read_and_run(const verb *v, int argc, char **argv, axes *swept) {
     if (s.order_file && s.order > 0 && s.order != WEFT_ORDER_CUSTOM) {
         return complain(EXIT_USAGE, "--order %s and --order-file exclude each other", weft_order_describe(s.order)->name);
     }
-    if (s.output && weft_file_check(s.output, &message)) {
+    if ((s.output && weft_file_check(s.output, &message)) ||
+        (s.trace_out && strcmp(s.trace_out, "-") != 0 && weft_file_check(s.trace_out, &message))) {
         return complain(EXIT_FAILED, "%s", message.text);
     }
+    table_set_width(s.width);
     char command[512];
     join(argc, argv, command, sizeof command);
     s.command = command;
@@ -218,7 +159,7 @@ static int run(int argc, char **argv) {
     const char *first = argc > 1 ? argv[1] : NULL;
     const int asks_help = first && strcmp(first, "help") == 0;
     if (!first || is_either(first, "--help", "-h") || (asks_help && argc == 2)) {
-        print_help();
+        help_print();
         return first ? EXIT_OK : EXIT_USAGE;
     }
     if (is_either(first, "--version", "-V")) {
@@ -227,7 +168,7 @@ static int run(int argc, char **argv) {
     }
     const verb *v = find_verb(asks_help ? argv[2] : first);
     if (v && asks_help) {
-        print_verb_help(v);
+        help_print_verb(v, find_subject(v, argc - 3, (const char *const *)argv + 3), 0);
     }
     return !v ? EXIT_USAGE : asks_help ? EXIT_OK : run_verb(v, argc, argv);
 }

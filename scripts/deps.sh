@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a step needs, or says which command would.
-#   scripts/deps.sh build|test|cross|docs
+#   scripts/deps.sh build|test|cross|docs|wheel|deb
 set -eu
 
 # The other architecture: as GNU names it, as Debian names its compiler, and as Debian names it.
@@ -11,11 +11,10 @@ esac
 
 # What a step needs: a package, then a probe that succeeds when what it brings is there.
 probes() {
-    case $1 in build | test | docs)
+    case $1 in build | test | docs | wheel | deb)
         cat <<'LIST'
 cmake command -v cmake
 pkg-config command -v pkg-config
-libinih-dev pkg-config --exists inih
 libjansson-dev pkg-config --exists jansson
 libsqlite3-dev pkg-config --exists sqlite3
 LIST
@@ -45,7 +44,6 @@ LIST
 gcc-$compiler-linux-gnu command -v $gnu-linux-gnu-gcc
 g++-$compiler-linux-gnu command -v $gnu-linux-gnu-g++
 qemu-user command -v qemu-$gnu
-libinih-dev:$debian test -e /usr/lib/$gnu-linux-gnu/pkgconfig/inih.pc
 libjansson-dev:$debian test -e /usr/lib/$gnu-linux-gnu/pkgconfig/jansson.pc
 libsqlite3-dev:$debian test -e /usr/lib/$gnu-linux-gnu/pkgconfig/sqlite3.pc
 libcmocka-dev:$debian test -e /usr/lib/$gnu-linux-gnu/pkgconfig/cmocka.pc
@@ -53,9 +51,18 @@ libgomp1:$debian test -e /usr/lib/$gnu-linux-gnu/libgomp.so.1
 LIST
         ;;
     docs) echo "doxygen command -v doxygen" ;;
+    wheel) echo "python3-venv /usr/bin/python3 -c 'import ensurepip'" ;;
+    deb)
+        cat <<'LIST'
+dpkg-dev command -v dpkg-buildpackage
+debhelper command -v dh
+dh-python command -v dh_python3
+lintian command -v lintian
+LIST
+        ;;
     build) ;;
     *)
-        echo "usage: scripts/deps.sh build|test|cross|docs" >&2
+        echo "usage: scripts/deps.sh build|test|cross|docs|wheel|deb" >&2
         exit 2
         ;;
     esac

@@ -11,6 +11,7 @@
 
 #include <weft/machine.h>
 
+#include "base/names.h"
 #include "base/nearest.h"
 
 settings settings_none(void) {
@@ -153,7 +154,7 @@ static int read_choice(const option *o, const char *text, int32_t *value, weft_m
     char list[176] = "";
     size_t used = 0;
     for (int32_t i = 0; o->choice(i); i++) {
-        if (strcmp(text, o->choice(i)) == 0) {
+        if (weft_names_agree(text, o->choice(i))) {
             *value = i + o->number;
             return EXIT_OK;
         }

@@ -37,7 +37,7 @@ typedef struct settings {
     int32_t device, precise, mask_every_block, no_prefetch, counters, energy, show;
     int32_t deterministic; /* all runs are: it changes nothing */
     int64_t gpu, ctas, repeat;
-    int64_t seed, seeds, stages, limit;
+    int64_t seed, seeds, stages, limit, width;
     const char *sizes; /* of a study */
     double drift;      /* NaN: not given */
     const char *profile_name;
@@ -54,7 +54,7 @@ typedef struct settings {
     const char *command;                                /* the whole line, for what is kept */
     int64_t ranks, head_ranks, mesh_columns, most_keys; /* of problems over ranks */
     int32_t cut, exchange, rank_order, rank_sweep;
-    int32_t verbose, json, help;
+    int32_t verbose, json, help, help_all;
     int32_t csv, plot; /* of sweeps */
     struct axes *axes; /* where lists and ranges go; null: each option takes one value */
 } settings;
@@ -82,7 +82,12 @@ enum option_set {
     SET_PLAN = 4096,
     SET_STUDY = 8192,
     SET_TRACE = 16384,
-    SET_RANKS = 32768
+    SET_RANKS = 32768,
+    SET_TRAFFIC = 65536,
+
+    /* What a verb has no set of: */
+    RARE = 1 << 20,     /* only --help-all lists it */
+    OF_TRACES = 1 << 21 /* applies to traces, too */
 };
 
 typedef enum option_type {

@@ -1,5 +1,6 @@
 /* Studies on a GPU: running their cases, writing them down, and how far the simulator is off. */
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,10 +16,19 @@ static void add_error(study_deviation *e, double simulated, double measured) {
     }
 }
 
+/* Raw numbers go to a file of this name, which takes the place of another when it is whole. */
+static void name_part(const study *s, char path[PATH_MAX]) {
+    snprintf(path, PATH_MAX, "%s.part", s->csv_path);
+}
+
 /* Makes the file of raw numbers, and puts the columns over those that follow: each operation has its own. */
 static void head_csv(study *s, int32_t operation) {
-    if (s->csv_path && !s->csv && !s->failed && !(s->csv = fopen(s->csv_path, "we"))) {
-        s->failed = complain(EXIT_FAILED, "%s: %s", s->csv_path, strerror(errno));
+    char path[PATH_MAX];
+    if (s->csv_path && !s->csv && !s->failed) {
+        name_part(s, path);
+        if (!(s->csv = fopen(path, "we"))) {
+            s->failed = complain(EXIT_FAILED, "%s: %s", path, strerror(errno));
+        }
     }
     if (s->csv && s->headed != operation) {
         device_case_csv_header(s->csv, operation);
@@ -32,6 +42,21 @@ void study_write_case(study *s, const device_case *c) {
         device_case_csv(s->csv, s->info->name, device_bench_name(s->bench), c);
         fflush(s->csv); /* a long study that is ended early leaves what it has */
     }
+}
+
+int study_end_csv(study *s) {
+    char path[PATH_MAX];
+    if (!s->csv) {
+        return EXIT_OK;
+    }
+    name_part(s, path);
+    if (fclose(s->csv) != 0) {
+        return complain(EXIT_FAILED, "%s cannot be written", path);
+    }
+    if (s->failed) {
+        return complain(EXIT_FAILED, "what was measured until then is in %s", path);
+    }
+    return rename(path, s->csv_path) == 0 ? EXIT_OK : complain(EXIT_FAILED, "%s: %s", s->csv_path, strerror(errno));
 }
 
 int study_run_cases(study *s, device_case *cases, size_t count, int skip) {

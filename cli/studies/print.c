@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "table.h"
+
 /* Large counts as integers, small numbers with their digits. */
 static const char *number_text(double value, char *text, size_t size) {
     if (isnan(value)) {
@@ -24,33 +26,38 @@ static const char *spread_text(const study_row *row, char *text, size_t size) {
     return text;
 }
 
-static void print_row(const study_row *row, int with_measured) {
-    char published[32], simulated[32], other[80], verdict[256], error[16] = "";
-    if (!isnan(study_error(row))) {
-        snprintf(error, sizeof error, "%+.2f %%", 100 * study_error(row));
-    }
+static void add_row(table *t, const study_row *row, int with_measured) {
+    char published[32], simulated[32], other[80], verdict[256];
+    table_add(t, "  %s", row->label);
+    table_add(t, "%s", number_text(row->published, published, sizeof published));
+    table_add(t, "%s", number_text(row->simulated, simulated, sizeof simulated));
+    table_add(t, "%s",
+              with_measured ? number_text(row->measured, other, sizeof other) : spread_text(row, other, sizeof other));
+    isnan(study_error(row)) ? table_add(t, "%s", "") : table_add(t, "%+.2f %%", 100 * study_error(row));
     study_verdict_text(row, verdict, sizeof verdict);
-    printf("  %-58s%13s%13s%24s%11s  %s\n", row->label, number_text(row->published, published, sizeof published),
-           number_text(row->simulated, simulated, sizeof simulated),
-           with_measured ? number_text(row->measured, other, sizeof other) : spread_text(row, other, sizeof other), error,
-           verdict);
+    table_add(t, "%s", verdict);
 }
 
-void study_print(const char *title, const study_row *rows, size_t count, int measured, double seconds) {
-    char took[32] = "";
+int study_print(const char *title, const study_row *rows, size_t count, int measured, double seconds) {
+    const table_column columns[] = {{"", 0, 1},          {"published", 0, 0},
+                                    {"simulated", 0, 0}, {measured ? "measured" : "of seeds", 2, 0},
+                                    {"error", 0, 0},     {"", 0, TABLE_SPILLS}};
     const char *section = "";
+    table t;
     if (measured) {
-        snprintf(took, sizeof took, ": %.0f s", seconds);
+        printf("%s: %.0f s\n", title, seconds);
+    } else {
+        puts(title);
     }
-    printf("%s%s\n  %-58s%13s%13s%24s%11s\n", title, took, "", "published", "simulated", measured ? "measured" : "of seeds",
-           "error");
+    table_begin(&t, columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < count; i++) {
         if (strcmp(section, rows[i].section) != 0) {
             section = rows[i].section;
-            printf("%s\n", section);
+            table_heading(&t, section);
         }
-        print_row(&rows[i], measured);
+        add_row(&t, &rows[i], measured);
     }
+    return table_end(&t);
 }
 
 size_t study_count(const study_row *rows, size_t count, study_verdict verdict) {

@@ -4,8 +4,9 @@
 
 #include "studies/judge.h"
 
-/* Rows under their title. On a GPU a column has what was measured, and the title the seconds that it took. */
-void study_print(const char *title, const study_row *rows, size_t count, int measured, double seconds);
+/* Rows under their title. On a GPU a column has what was measured, and the title the seconds that it took. Returns an
+ * exit code, with the message printed. */
+int study_print(const char *title, const study_row *rows, size_t count, int measured, double seconds);
 
 /* How many rows have a verdict. */
 size_t study_count(const study_row *rows, size_t count, study_verdict verdict);

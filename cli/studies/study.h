@@ -81,6 +81,10 @@ void study_measured_between(study *s, const char *section, double published, dou
 /* Writes down the raw numbers of a case. */
 void study_write_case(study *s, const device_case *c);
 
+/* Closes the file of raw numbers, if there is one, and puts it in its place. Returns an exit code, with the message
+ * printed. */
+int study_end_csv(study *s);
+
 /* Runs cases on the GPU, all of them timed, counted and simulated, and writes their raw numbers. Returns 0 when the study
  * has failed. `skip` as in device_bench_run(). */
 int study_run_cases(study *s, device_case *cases, size_t count, int skip);

@@ -89,73 +89,82 @@ static void print_csv(const sweep *out) {
 
 enum { CELL = WEFT_SEARCH_NAME, NUMBERS = 6, OF_ADDS = 2 };
 
-static const char *const heads[NUMBERS + OF_ADDS] = {"hits %", "misses M", "fabric M", "DRAM GB",
-                                                     "ms",     "rate",     "adds M",   "waits %"};
+/* The columns behind the schedule; each has one unit. */
+typedef struct units {
+    weft_unit bytes, rate;
+    char dram[16];
+} units;
 
-/* The text of a cell: axes, then the schedule, then numbers. A null row gives the head. */
-static void write_cell(const sweep *out, const sweep_row *row, size_t column, char text[CELL]) {
-    const size_t axes = out->axes->count;
-    text[0] = '\0';
-    if (column < axes) {
-        snprintf(text, CELL, "%s", row ? axes_value(out->axes, column, row->point) : out->axes->list[column].option->name);
-    } else if (out->settings->ranks > 0) {
-        row ? sweep_ranks_cell(&row->over, column - axes, text, CELL)
-            : (void)snprintf(text, CELL, "%s", sweep_ranks_head(column - axes));
-    } else if (column == axes) {
-        row ? weft_search_name(&row->ranked, text, CELL) : (size_t)snprintf(text, CELL, "schedule");
-    } else if (!row) {
-        snprintf(text, CELL, "%s", heads[column - axes - 1]);
-    } else if (row->ranked.simulation.seconds <= 0) { /* the simulator does not take it */
-        snprintf(text, CELL, "-");
-    } else if (column - axes == NUMBERS) {
-        snprintf(text, CELL, "%s", weft_rate_text(row->ranked.simulation.tflops).text);
-    } else if (column - axes > NUMBERS) {
-        const weft_simulation *sim = &row->ranked.simulation;
-        snprintf(text, CELL, "%.2f",
-                 column - axes == NUMBERS + 1 ? (double)sim->total.added / 1e6 : 100 * weft_waiting_share(sim));
-    } else {
-        const weft_traffic *t = &row->ranked.simulation.total;
-        const double values[] = {100 * weft_hit_rate(t), (double)t->misses / 1e6, (double)t->fabric_sectors / 1e6,
-                                 (double)t->dram_read_bytes / 1e9, 1e3 * row->ranked.simulation.seconds};
-        static const int digits[] = {2, 2, 2, 3, 4};
-        const size_t i = column - axes - 1;
-        snprintf(text, CELL, "%.*f", digits[i], values[i]);
+static units choose_units(const sweep *out) {
+    double bytes = 0, rate = 0;
+    units u;
+    for (size_t r = 0; r < out->count; r++) { /* the least says in what unit a column is */
+        const weft_simulation *sim = &out->rows[r].ranked.simulation;
+        const double read = (double)sim->total.dram_read_bytes;
+        bytes = read > 0 && (bytes <= 0 || read < bytes) ? read : bytes;
+        rate = sim->tflops > 0 && (rate <= 0 || sim->tflops < rate) ? sim->tflops : rate;
+    }
+    u.bytes = weft_bytes_unit(bytes);
+    u.rate = weft_rate_unit(rate);
+    snprintf(u.dram, sizeof u.dram, "DRAM %s", u.bytes.name);
+    return u;
+}
+
+static void add_numbers(table *t, const units *u, const weft_simulation *sim, int adds) {
+    const weft_traffic *traffic = &sim->total;
+    const double values[NUMBERS + OF_ADDS] = {100 * weft_hit_rate(traffic),
+                                              (double)traffic->misses / 1e6,
+                                              (double)traffic->fabric_sectors / 1e6,
+                                              (double)traffic->dram_read_bytes * u->bytes.factor,
+                                              1e3 * sim->seconds,
+                                              sim->tflops * u->rate.factor,
+                                              (double)traffic->added / 1e6,
+                                              100 * weft_waiting_share(sim)};
+    static const int digits[NUMBERS + OF_ADDS] = {2, 2, 2, 3, 4, 2, 2, 2};
+    for (size_t i = 0; i < (size_t)NUMBERS + (adds ? OF_ADDS : 0); i++) {
+        sim->seconds > 0 ? table_add(t, "%.*f", digits[i], values[i]) : table_add(t, "-"); /* not simulated */
     }
 }
 
-/* Columns behind the axes. */
-static size_t count_columns(const sweep *out) {
-    size_t columns = 0;
-    while (out->settings->ranks > 0 && sweep_ranks_head(columns)) {
-        columns++;
+static void add_ranks(table *t, const weft_dist_ranked *row) {
+    char text[CELL];
+    for (size_t i = 0; sweep_ranks_head(i); i++) {
+        sweep_ranks_cell(row, i, text, sizeof text);
+        table_add(t, "%s", text);
     }
-    return columns ? columns : 1 + NUMBERS + (has_adds(out) ? OF_ADDS : 0);
 }
 
 static int print_table(const sweep *out) {
-    const size_t columns = out->axes->count + count_columns(out), schedule = out->axes->count;
-    int *widths = calloc(columns, sizeof *widths);
-    char text[CELL];
-    if (!widths) {
-        return complain(EXIT_FAILED, "out of memory");
+    const int over_ranks = out->settings->ranks > 0, adds = has_adds(out);
+    const units u = choose_units(out);
+    const table_column numbers[] = {{"schedule", 0, 1},  {"hits %", 3, 0}, {"misses M", 4, 0},
+                                    {"fabric M", 6, 0},  {u.dram, 2, 0},   {"ms", 0, 0},
+                                    {u.rate.name, 1, 0}, {"adds M", 7, 0}, {"waits %", 5, 0}};
+    table_column columns[TABLE_COLUMNS] = {{NULL, 0, 0}};
+    size_t count = 0;
+    table t;
+    for (; count < out->axes->count; count++) {
+        columns[count].head = out->axes->list[count].option->name;
     }
-    for (int draw = 0; draw < 2; draw++) {
-        for (size_t r = 0; r <= out->count; r++) {
-            for (size_t c = 0; c < columns; c++) {
-                write_cell(out, r ? &out->rows[r - 1] : NULL, c, text);
-                const int length = (int)strlen(text);
-                if (draw) { /* words to the left, numbers to the right */
-                    printf("%s%*s", c ? "  " : "", c == schedule ? -widths[c] : widths[c], text);
-                }
-                widths[c] = length > widths[c] ? length : widths[c];
-            }
-            if (draw) {
-                putchar('\n');
-            }
+    for (size_t i = 0; over_ranks ? sweep_ranks_head(i) != NULL : i < 1 + NUMBERS + (adds ? (size_t)OF_ADDS : 0); i++) {
+        columns[count++] = over_ranks ? sweep_ranks_column(i) : numbers[i];
+    }
+    table_begin(&t, columns, count);
+    for (size_t r = 0; r < out->count; r++) {
+        const sweep_row *row = &out->rows[r];
+        for (size_t i = 0; i < out->axes->count; i++) {
+            table_add(&t, "%s", axes_value(out->axes, i, row->point));
+        }
+        if (over_ranks) {
+            add_ranks(&t, &row->over);
+        } else {
+            char name[CELL];
+            weft_search_name(&row->ranked, name, sizeof name);
+            table_add(&t, "%s", name);
+            add_numbers(&t, &u, &row->ranked.simulation, adds);
         }
     }
-    free(widths);
-    return EXIT_OK;
+    return table_end(&t);
 }
 
 int sweep_print(const sweep *out) {

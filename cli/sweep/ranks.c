@@ -4,11 +4,16 @@
 
 #include "sweep/sweep.h"
 
-static const char *const heads[] = {"ms",      "TFLOP/s a GPU", "ideal %",   "waiting ms",
-                                    "sent MB", "network %",     "imbalance", "memory GB"};
+static const table_column columns[] = {{"way", 0, 1},       {"ms", 0, 0},         {"TFLOP/s a GPU", 1, 0},
+                                       {"ideal %", 0, 0},   {"waiting ms", 2, 0}, {"sent MB", 3, 0},
+                                       {"network %", 5, 0}, {"imbalance", 6, 0},  {"memory GB", 4, 0}};
+
+table_column sweep_ranks_column(size_t i) {
+    return columns[i];
+}
 
 const char *sweep_ranks_head(size_t i) {
-    return i == 0 ? "way" : i <= sizeof heads / sizeof *heads ? heads[i - 1] : NULL;
+    return i < sizeof columns / sizeof *columns ? columns[i].head : NULL;
 }
 
 void sweep_ranks_cell(const weft_dist_ranked *row, size_t i, char *text, size_t size) {

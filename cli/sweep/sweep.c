@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/names.h"
 #include "cli.h"
 #include "progress.h"
 #include "verbs/ranks.h"
@@ -136,7 +137,7 @@ static int run_points(const struct sweeper *sweeper, size_t points, const double
 
 int sweep_run(const char *verb, const settings *s, const char *const *words, size_t count) {
     const struct sweeper *sweeper = find_sweeper(verb);
-    if (strcmp(words[0], "trace") == 0) {
+    if (weft_names_agree(words[0], "trace")) {
         return complain(EXIT_USAGE, "a parameter sweep is of attention or gemm: a trace takes one value of each option");
     }
     if (check_plan_words(s, verb, words, count)) {

@@ -8,6 +8,7 @@
 #include <weft/search.h>
 
 #include "options/axes.h"
+#include "table.h"
 
 /* What --plot names, in its order. */
 enum { PLOT_TIME, PLOT_TFLOPS, PLOT_DRAM, PLOT_MISSES, PLOT_HITS, PLOT_EFFICIENCY };
@@ -48,6 +49,7 @@ int sweep_plot(const sweep *out);
 /* Columns of a sweep over ranks: the head of the i-th or null past the last, its cell, and all as comma-separated values.
  */
 const char *sweep_ranks_head(size_t i);
+table_column sweep_ranks_column(size_t i);
 void sweep_ranks_cell(const weft_dist_ranked *row, size_t i, char *text, size_t size);
 void sweep_ranks_csv_heads(void);
 void sweep_ranks_csv(const weft_dist_ranked *row);

@@ -19,16 +19,6 @@ static json_t *as_json(const settings *s, const ranking *r, const device_case *c
     return json_pack("{s:s, s:o}", "machine", s->machine ? s->machine : own, "schedules", rows);
 }
 
-static void print_as_text(const settings *s, const ranking *r, const device_case *counted) {
-    ranking_print_header(&r->rows[0], s->device >= 0);
-    for (int64_t i = 0; i < r->summary.count; i++) {
-        ranking_print(&r->rows[i], r->measured[i]);
-        if (counted) {
-            count_print(&counted[i]);
-        }
-    }
-}
-
 int compare_points(const settings *points, size_t count, sweep *out) {
     int code = EXIT_OK;
     for (size_t i = 0; i < count && code == EXIT_OK; i++) {
@@ -66,7 +56,7 @@ int cmd_compare(const settings *s, const char *const *words, size_t count) {
     if (code == EXIT_OK && s->json) {
         code = print_json(as_json(s, &r, counted));
     } else if (code == EXIT_OK) {
-        print_as_text(s, &r, counted);
+        code = ranking_print(&r, (size_t)r.summary.count, s->device >= 0, counted);
     }
     free(counted);
     ranking_release(&r);

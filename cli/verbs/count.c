@@ -38,10 +38,3 @@ int count_ranking(const settings *s, const ranking *r, device_case *counted) {
     device_bench_close(bench);
     return code;
 }
-
-void count_print(const device_case *counted) {
-    const double *v = counted->values;
-    const double hits = v[WEFT_COUNTER_L2_HITS], misses = v[WEFT_COUNTER_L2_MISSES];
-    printf("%50s%9.2f%10.2f%10.2f%10.3f\n", "counted", 100 * hits / (hits + misses), misses / 1e6,
-           v[WEFT_COUNTER_FABRIC_SECTORS] / 1e6, v[WEFT_COUNTER_DRAM_READ_BYTES] / 1e9);
-}

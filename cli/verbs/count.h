@@ -11,7 +11,4 @@ int count_plan(const settings *s, const weft_plan *plan, device_case *counted);
 /* The same, without simulating, for every schedule of a ranking; `counted` has room for as many. */
 int count_ranking(const settings *s, const ranking *r, device_case *counted);
 
-/* A line under a schedule's own, in the same columns: what was measured in place of what was simulated. */
-void count_print(const device_case *counted);
-
 #endif

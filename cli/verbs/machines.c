@@ -2,8 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <weft/report.h>
+
 #include "base/json.h"
+#include "base/names.h"
 #include "cli.h"
+#include "table.h"
 #include "verbs/values.h"
 
 static int show_machine(const settings *s, const char *name) {
@@ -17,20 +21,24 @@ static int show_machine(const settings *s, const char *name) {
     if (status) {
         return complain_status(status, &message);
     }
-    return print_values(s, machine.name, machine.title, values, count < MAX_VALUES ? count : MAX_VALUES);
+    return print_values(s, machine.name, machine.title, values, count < MAX_VALUES ? count : MAX_VALUES, "machine");
 }
 
 int cmd_machines(const settings *s, const char *const *words, size_t count) {
-    if (count == 1 && strcmp(words[0], "probe") == 0) {
+    if (count == 1 && weft_names_agree(words[0], "probe")) {
         return probe_machine(s);
-    }
-    if (s->output) {
-        return complain(EXIT_USAGE, "--output is for 'weft machines probe'");
     }
     if (count == 1) {
         return show_machine(s, words[0]);
     }
+    if (s->output) {
+        return complain(EXIT_USAGE, "--output is for 'weft machines NAME' or 'weft machines probe'");
+    }
+    static const table_column columns[] = {{"name", 0, 1}, {"title", 1, 1},     {"workers", 0, 0},
+                                           {"L2", 0, 0},   {"DRAM TB/s", 0, 0}, {"also", 2, 1}};
+    table t;
     json_t *list = json_array();
+    table_begin(&t, columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; weft_machine_name(i); i++) {
         weft_machine m = WEFT_MACHINE_INIT;
         weft_message message = {""};
@@ -45,14 +53,17 @@ int cmd_machines(const settings *s, const char *const *words, size_t count) {
                                        m.title, "workers", (json_int_t)m.workers, "domains", (json_int_t)m.domains,
                                        "l2_bytes", (json_int_t)m.l2_bytes, "dram_bandwidth", m.dram_bandwidth));
         } else {
-            printf("%-13s %-42s %4lld workers, L2 %lld x %.1f MiB, DRAM %.2f TB/s%s%s\n", m.name, m.title,
-                   (long long)m.workers, (long long)m.domains, (double)m.l2_bytes / (1 << 20), m.dram_bandwidth / 1e12,
-                   m.aliases[0] ? "; also " : "", m.aliases);
+            table_add(&t, "%s", m.name);
+            table_add(&t, "%s", m.title);
+            table_add(&t, "%lld", (long long)m.workers);
+            table_add(&t, "%lld x %s", (long long)m.domains, weft_memory_text((double)m.l2_bytes).text);
+            table_add(&t, "%.2f", m.dram_bandwidth / 1e12);
+            table_add(&t, "%s", m.aliases);
         }
     }
     if (s->json) {
         return print_json(json_pack("{s:o}", "machines", list));
     }
     json_decref(list);
-    return EXIT_OK;
+    return table_end(&t);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/names.h"
 #include "cli.h"
 
 enum { MAX_ROWS = 256, MAX_COLS = 64, SHOW_POSITION = 0, SHOW_WORKER, SHOW_DOMAIN, SHOW_PATH };
@@ -177,7 +178,7 @@ static void settle_sides(settings *s) {
 int cmd_order(const settings *given, const char *const *words, size_t count) {
     settings s = *given;
     (void)count;
-    if (strcmp(words[0], "show") != 0 || !s.operation) {
+    if (!weft_names_agree(words[0], "show") || !s.operation) {
         return complain(EXIT_USAGE,
                         "'order %s %s' is not known: 'weft order show attention' and 'weft order show gemm' are", words[0],
                         words[1]);

@@ -3,9 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weft/report.h>
+
 #include "base/json.h"
 #include "cli.h"
 #include "sweep/sweep.h"
+#include "table.h"
 #include "verbs/ranking.h"
 #include "verbs/ranks.h"
 
@@ -79,27 +82,38 @@ static json_t *as_json(const settings *s, const ranking *r) {
 }
 
 /* Rows that a model has ranked show its times, each over the least; the simulator's would rank them otherwise. */
-static void print_priced(const ranking *r) {
-    double least = r->rows[0].model;
+static int print_priced(const ranking *r) {
+    double least = r->rows[0].model, bytes = 0;
     for (int64_t i = 0; i < r->summary.count; i++) {
         least = r->rows[i].model < least ? r->rows[i].model : least;
     }
-    printf("%-58s%12s%9s%10s%10s\n", "schedule", "model time", "hits %", "misses M", "DRAM GB");
+    for (size_t i = 0; i < shown_rows(r); i++) {
+        const double read = (double)r->rows[i].simulation.total.dram_read_bytes;
+        bytes = read > 0 && (bytes <= 0 || read < bytes) ? read : bytes;
+    }
+    const weft_unit unit = weft_bytes_unit(bytes);
+    char dram[16];
+    snprintf(dram, sizeof dram, "DRAM %s", unit.name);
+    const table_column columns[] = {
+        {"schedule", 0, 1}, {"model time", 0, 0}, {"hits %", 2, 0}, {"misses M", 3, 0}, {dram, 1, 0}};
+    table t;
+    table_begin(&t, columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < shown_rows(r); i++) {
         char name[WEFT_SEARCH_NAME];
         const weft_simulation *sim = &r->rows[i].simulation;
+        const double values[] = {100 * weft_hit_rate(&sim->total), (double)sim->total.misses / 1e6,
+                                 (double)sim->total.dram_read_bytes * unit.factor};
         weft_search_name(&r->rows[i], name, sizeof name);
-        printf("%-58s%12.3f", name, r->rows[i].model / least);
-        if (sim->seconds > 0) {
-            printf("%9.2f%10.2f%10.3f\n", 100 * weft_hit_rate(&sim->total), (double)sim->total.misses / 1e6,
-                   (double)sim->total.dram_read_bytes / 1e9);
-        } else {
-            printf("%9s%10s%10s\n", "-", "-", "-");
+        table_add(&t, "%s", name);
+        table_add(&t, "%.3f", r->rows[i].model / least);
+        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+            sim->seconds > 0 ? table_add(&t, "%.*f", k == 2 ? 3 : 2, values[k]) : table_add(&t, "-");
         }
     }
+    return table_end(&t);
 }
 
-static void print_as_text(const ranking *r) {
+static int print_as_text(const ranking *r) {
     char name[WEFT_SEARCH_NAME], text[SENTENCE];
     weft_search_name(&r->rows[0], name, sizeof name);
     printf("recommended: %s\n", name);
@@ -112,14 +126,7 @@ static void print_as_text(const ranking *r) {
         printf("  %-16s %s\n", weft_elsewhere_name(i), text);
     }
     putchar('\n');
-    if (r->summary.cost == WEFT_SEARCH_BY_MODEL) {
-        print_priced(r);
-        return;
-    }
-    ranking_print_header(&r->rows[0], 0);
-    for (size_t i = 0; i < shown_rows(r); i++) {
-        ranking_print(&r->rows[i], 0);
-    }
+    return r->summary.cost == WEFT_SEARCH_BY_MODEL ? print_priced(r) : ranking_print(r, shown_rows(r), 0, NULL);
 }
 
 int plan_points(const settings *points, size_t count, sweep *out) {
@@ -152,7 +159,7 @@ int cmd_plan(const settings *s, const char *const *words, size_t count) {
     if (code == EXIT_OK && s->json) {
         code = print_json(as_json(s, &r));
     } else if (code == EXIT_OK) {
-        print_as_text(&r);
+        code = print_as_text(&r);
     }
     ranking_release(&r);
     return code;

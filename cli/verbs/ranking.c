@@ -7,6 +7,8 @@
 
 #include "base/json.h"
 #include "cli.h"
+#include "studies/device_bench.h"
+#include "table.h"
 #include "verbs/measure.h"
 #include "verbs/simulated.h"
 
@@ -127,24 +129,99 @@ json_t *ranking_json(const weft_ranked *row, double measured) {
     return object;
 }
 
-void ranking_print_header(const weft_ranked *row, int measured) {
-    printf("%-50s%9s%10s%10s%10s%s%10s%15s%s\n", "schedule", "hits %", "misses M", "fabric M", "DRAM GB",
-           row->simulation.total.added > 0 ? "    adds M  waits %" : "", "ms", "rate",
-           measured ? "   measured ms           rate" : "");
+/* ---- a table ---- */
+
+enum { SCHEDULE, HITS, MISSES, FABRIC, DRAM, ADDS, WAITS, TIME, RATE, MEASURED, MEASURED_RATE, COLUMNS };
+
+/* The least number above 0 of a column, which says in what unit the column is. */
+static double least(double least, double value) {
+    return value > 0 && (least <= 0 || value < least) ? value : least;
 }
 
-void ranking_print(const weft_ranked *row, double measured) {
+/* The columns that a table has of the list, and their units. */
+typedef struct shown {
+    table_column list[COLUMNS];
+    int which[COLUMNS];
+    size_t count;
+    weft_unit bytes, rate;
+    char bytes_head[16];
+} shown;
+
+static void choose_columns(const ranking *r, size_t count, int measured, shown *c) {
+    double bytes = 0, rate = 0;
+    const int adds = r->rows[0].simulation.total.added > 0;
+    for (size_t i = 0; i < count; i++) {
+        bytes = least(bytes, (double)r->rows[i].simulation.total.dram_read_bytes);
+        rate = least(rate, r->rows[i].simulation.tflops);
+    }
+    c->bytes = weft_bytes_unit(bytes);
+    c->rate = weft_rate_unit(rate);
+    snprintf(c->bytes_head, sizeof c->bytes_head, "DRAM %s", c->bytes.name);
+    const table_column all[COLUMNS] = {[SCHEDULE] = {"schedule", 0, 1},       [HITS] = {"hits %", 3, 0},
+                                       [MISSES] = {"misses M", 4, 0},         [FABRIC] = {"fabric M", 6, 0},
+                                       [DRAM] = {c->bytes_head, 2, 0},        [ADDS] = {"adds M", 7, 0},
+                                       [WAITS] = {"waits %", 5, 0},           [TIME] = {"ms", 0, 0},
+                                       [RATE] = {c->rate.name, 1, 0},         [MEASURED] = {"measured ms", 0, 0},
+                                       [MEASURED_RATE] = {c->rate.name, 1, 0}};
+    c->count = 0;
+    for (int i = 0; i < COLUMNS; i++) {
+        if ((i != ADDS && i != WAITS) || adds) {
+            if (i < MEASURED || measured) {
+                c->which[c->count] = i;
+                c->list[c->count++] = all[i];
+            }
+        }
+    }
+}
+
+static void add_row(table *t, const shown *c, const weft_ranked *row, double measured) {
     char name[WEFT_SEARCH_NAME];
-    const weft_traffic *t = &row->simulation.total;
+    const weft_traffic *traffic = &row->simulation.total;
+    const double values[COLUMNS] = {[HITS] = 100 * weft_hit_rate(traffic),
+                                    [MISSES] = (double)traffic->misses / 1e6,
+                                    [FABRIC] = (double)traffic->fabric_sectors / 1e6,
+                                    [DRAM] = (double)traffic->dram_read_bytes * c->bytes.factor,
+                                    [ADDS] = (double)traffic->added / 1e6,
+                                    [WAITS] = 100 * weft_waiting_share(&row->simulation),
+                                    [TIME] = 1e3 * row->simulation.seconds,
+                                    [RATE] = row->simulation.tflops * c->rate.factor,
+                                    [MEASURED] = 1e3 * measured,
+                                    [MEASURED_RATE] = measured > 0 ? measured_tflops(row, measured) * c->rate.factor : 0};
+    static const int digits[COLUMNS] = {[HITS] = 2,  [MISSES] = 2, [FABRIC] = 2, [DRAM] = 3,     [ADDS] = 2,
+                                        [WAITS] = 2, [TIME] = 4,   [RATE] = 2,   [MEASURED] = 4, [MEASURED_RATE] = 2};
     weft_search_name(row, name, sizeof name);
-    printf("%-50s%9.2f%10.2f%10.2f%10.3f", name, 100 * weft_hit_rate(t), (double)t->misses / 1e6,
-           (double)t->fabric_sectors / 1e6, (double)t->dram_read_bytes / 1e9);
-    if (t->added > 0) {
-        printf("%10.2f%9.2f", (double)t->added / 1e6, 100 * weft_waiting_share(&row->simulation));
+    for (size_t i = 0; i < c->count; i++) {
+        const int column = c->which[i];
+        column == SCHEDULE ? table_add(t, "%s", name) : table_add(t, "%.*f", digits[column], values[column]);
     }
-    printf("%10.4f%15s", 1e3 * row->simulation.seconds, weft_rate_text(row->simulation.tflops).text);
-    if (measured > 0) {
-        printf("%14.4f%15s", 1e3 * measured, weft_rate_text(measured_tflops(row, measured)).text);
+}
+
+/* In the same columns: what was counted in place of what was simulated. */
+static void add_counted(table *t, const shown *c, const device_case *counted) {
+    const double *v = counted->values;
+    const double hits = v[WEFT_COUNTER_L2_HITS], misses = v[WEFT_COUNTER_L2_MISSES];
+    const double values[COLUMNS] = {[HITS] = 100 * hits / (hits + misses),
+                                    [MISSES] = misses / 1e6,
+                                    [FABRIC] = v[WEFT_COUNTER_FABRIC_SECTORS] / 1e6,
+                                    [DRAM] = v[WEFT_COUNTER_DRAM_READ_BYTES] * c->bytes.factor};
+    for (size_t i = 0; i < c->count; i++) {
+        const int column = c->which[i];
+        column == SCHEDULE ? table_add(t, "  counted")
+        : column <= DRAM   ? table_add(t, "%.*f", column == DRAM ? 3 : 2, values[column])
+                           : table_add(t, "%s", "");
     }
-    putchar('\n');
+}
+
+int ranking_print(const ranking *r, size_t count, int measured, const device_case *counted) {
+    shown columns;
+    table t;
+    choose_columns(r, count, measured, &columns);
+    table_begin(&t, columns.list, columns.count);
+    for (size_t i = 0; i < count; i++) {
+        add_row(&t, &columns, &r->rows[i], r->measured[i]);
+        if (counted) {
+            add_counted(&t, &columns, &counted[i]);
+        }
+    }
+    return table_end(&t);
 }

@@ -27,10 +27,12 @@ int ranking_measure(const settings *s, ranking *r);
 /* Makes the plan of a row. Returns an exit code, with the message printed. */
 int ranking_plan(const settings *s, const weft_ranked *row, weft_plan **plan);
 
-/* What it would cost, as a line under a header or as an object, with the name of the schedule or with the schedule itself;
- * `measured` is 0 where nothing was. The header is that of lines like this one: adds are told of where there are any. */
-void ranking_print_header(const weft_ranked *row, int measured);
-void ranking_print(const weft_ranked *row, double measured);
+/* What a row would cost, with the name of the schedule; `measured` is 0 where nothing was. */
 json_t *ranking_json(const weft_ranked *row, double measured);
+
+/* The first `count` rows as a table, in which each column has one unit. `counted` is null, or what the hardware counted of
+ * each, on a line of its own. Returns an exit code, with the message printed. */
+struct device_case;
+int ranking_print(const ranking *r, size_t count, int measured, const struct device_case *counted);
 
 #endif

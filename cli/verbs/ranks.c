@@ -135,9 +135,9 @@ static void print_simulated(const weft_dist_simulation *s) {
     printf("computing  %.6f s a rank, %.6f s at most; imbalance of pairs %.3f\n", s->computing, s->computing_most,
            s->imbalance);
     printf("waiting    %.6f s a rank, %.6f s at most\n", s->waiting, s->waiting_most);
-    printf("sent       %.3f MB a rank, %.3f MB at most, %.1f %% between nodes\n", s->sent / 1e6, (double)s->sent_most / 1e6,
-           100 * s->network);
-    printf("memory     %.3f GB a rank\n", (double)s->memory / 1e9);
+    printf("sent       %s a rank, %s at most, %.1f %% between nodes\n", weft_traffic_text(s->sent).text,
+           weft_traffic_text((double)s->sent_most).text, 100 * s->network);
+    printf("memory     %s a rank\n", weft_traffic_text((double)s->memory).text);
     printf("simulated in %.3f s, %" PRIu64 " distinct kernels; scaling is predicted, not measured\n", s->elapsed_seconds,
            s->kernels);
 }
@@ -207,7 +207,7 @@ static json_t *search_json(const asked *a, const weft_dist_search *search) {
                      "ways", rows);
 }
 
-static void print_search(const weft_dist_search *search) {
+static int print_search(const weft_dist_search *search) {
     weft_dist_ranked row = WEFT_DIST_RANKED_INIT;
     char text[SENTENCE];
     weft_dist_search_row(search, 0, &row, NULL);
@@ -218,17 +218,20 @@ static void print_search(const weft_dist_search *search) {
     }
     weft_ranks_c(&row.ranks, text, sizeof text);
     printf("in C: %s\n\n", text);
-    for (size_t i = 0; sweep_ranks_head(i); i++) {
-        printf(i ? "%14s" : "%-58s", sweep_ranks_head(i));
+    table_column columns[TABLE_COLUMNS];
+    table t;
+    size_t count = 0;
+    for (; sweep_ranks_head(count); count++) {
+        columns[count] = sweep_ranks_column(count);
     }
-    putchar('\n');
+    table_begin(&t, columns, count);
     for (size_t k = 0; k < SHOWN && weft_dist_search_row(search, k, &row, NULL) == WEFT_OK; k++) {
-        for (size_t i = 0; sweep_ranks_head(i); i++) {
+        for (size_t i = 0; i < count; i++) {
             sweep_ranks_cell(&row, i, text, sizeof text);
-            printf(i ? "%14s" : "%-58s", text);
+            table_add(&t, "%s", text);
         }
-        putchar('\n');
     }
+    return table_end(&t);
 }
 
 static int search_asked(const settings *s, asked *a, weft_dist_search **search) {
@@ -252,7 +255,7 @@ int ranks_plan(const settings *s) {
     if (code == EXIT_OK && s->json) {
         code = print_json(search_json(&a, search));
     } else if (code == EXIT_OK) {
-        print_search(search);
+        code = print_search(search);
     }
     weft_dist_search_destroy(search);
     return code;

@@ -6,6 +6,7 @@
 #include <weft/report.h>
 
 #include "base/json.h"
+#include "base/names.h"
 #include "cli.h"
 #include "options/schedules.h"
 #include "progress.h"
@@ -29,7 +30,7 @@ static json_t *study_json(const study *s) {
 
 /* With no word, all but those that take minutes; of those that are simulated. */
 static int is_asked(const study_info *info, const char *which) {
-    return !info->run ? 0 : !which ? !info->is_long : strcmp(which, "all") == 0 || strcmp(which, info->name) == 0;
+    return !info->run ? 0 : !which ? !info->is_long : weft_names_agree(which, "all") || weft_names_agree(which, info->name);
 }
 
 /* Studies and how many there are. */

@@ -5,10 +5,12 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/names.h"
 #include "cli.h"
 #include "progress.h"
 #include "studies/print.h"
 #include "studies/study.h"
+#include "table.h"
 
 enum { STUDIES = 16, MOST_SEEDS = 1000 };
 
@@ -20,8 +22,8 @@ typedef struct outcome {
 } outcome;
 
 /* Shows the rows of a study, or adds them to the object. */
-static void show(outcome *o, const settings *s, const char *name, const char *title, const study_row *rows, size_t count,
-                 int measured, double seconds) {
+static int show(outcome *o, const settings *s, const char *name, const char *title, const study_row *rows, size_t count,
+                int measured, double seconds) {
     progress_wipe();
     o->rows += count;
     o->outside += study_count(rows, count, STUDY_OUTSIDE);
@@ -32,18 +34,19 @@ static void show(outcome *o, const settings *s, const char *name, const char *ti
             weft_json_append(&list, study_row_json(&rows[i]));
         }
         weft_json_set(&o->object, name, list);
-    } else {
-        fputs(o->begun ? "\n" : "", stdout);
-        study_print(title, rows, count, measured, seconds);
-        o->begun = 1;
+        return EXIT_OK;
     }
+    fputs(o->begun ? "\n" : "", stdout);
+    o->begun = 1;
+    return study_print(title, rows, count, measured, seconds);
 }
 
 /* ---- on a GPU ---- */
 
 /* The word is a study's name, or stands for all that there are on this device. */
 static int is_asked(const study_info *info, const char *which, int on_device) {
-    return strcmp(which, info->name) == 0 || (strcmp(which, "all") == 0 && (on_device ? info->run_on_device : info->run));
+    return weft_names_agree(which, info->name) ||
+           (weft_names_agree(which, "all") && (on_device ? info->run_on_device : info->run));
 }
 
 static int run_on_device(const settings *s, const char *which, outcome *o) {
@@ -64,14 +67,13 @@ static int run_on_device(const settings *s, const char *which, outcome *o) {
             const double begin = weft_now();
             all.info = info;
             info->run_on_device(&all);
-            show(o, s, info->name, info->device_title, all.rows + first, all.count - first, 1, weft_now() - begin);
+            code = show(o, s, info->name, info->device_title, all.rows + first, all.count - first, 1, weft_now() - begin);
         }
     }
     progress_end();
     device_bench_close(all.bench);
-    if (all.csv && fclose(all.csv)) {
-        code = complain(EXIT_FAILED, "%s cannot be written", s->output);
-    }
+    const int ended = study_end_csv(&all);
+    code = code ? code : ended;
     code = code == EXIT_OK && all.failed ? EXIT_FAILED : code;
     study_release(&all);
     return code;
@@ -97,7 +99,7 @@ static int run_simulated(const settings *s, const char *which, outcome *o) {
     for (int i = 0; i < count && code == EXIT_OK; i++) {
         code = study_run(&list[i]) ? EXIT_OK : EXIT_FAILED;
         if (code == EXIT_OK) {
-            show(o, s, list[i].info->name, list[i].info->title, list[i].rows, list[i].count, 0, 0);
+            code = show(o, s, list[i].info->name, list[i].info->title, list[i].rows, list[i].count, 0, 0);
         }
     }
     progress_end();
@@ -113,14 +115,14 @@ static int run_simulated(const settings *s, const char *which, outcome *o) {
 
 static int check(const settings *s, const char *which) {
     const int on_device = s->device == WEFT_DEVICE_CUDA;
-    int known = strcmp(which, "all") == 0;
+    int known = weft_names_agree(which, "all");
     for (const study_info *info = study_table; info->name; info++) {
-        known |= strcmp(which, info->name) == 0;
+        known |= weft_names_agree(which, info->name);
     }
     if (!known) {
         return complain(EXIT_USAGE, "study %s is not known: %s are", which, study_names(0));
     }
-    if (s->sizes && strcmp(which, "energy") != 0) {
+    if (s->sizes && !weft_names_agree(which, "energy")) {
         return complain(EXIT_USAGE, "--sizes is for the study energy");
     }
     if (s->output && !on_device) {
@@ -150,8 +152,12 @@ int cmd_reproduce(const settings *s, const char *const *words, size_t count) {
         code = print_json(o.object);
         o.object = NULL;
     } else if (code == EXIT_OK) {
-        printf("\n%zu rows, %zu outside their tolerance ('weft reproduce --tolerances' lists them), %zu known failures\n",
-               o.rows, o.outside, o.known);
+        char summary[192];
+        snprintf(summary, sizeof summary,
+                 "%zu rows, %zu outside their tolerance ('weft reproduce --tolerances' lists them), %zu known failures",
+                 o.rows, o.outside, o.known);
+        putchar('\n');
+        table_words(summary, 0, 0, table_width());
     }
     json_decref(o.object);
     return code ? code : o.outside ? EXIT_FAILED : EXIT_OK;

@@ -112,7 +112,12 @@ static int run(const settings *s, const weft_plan *plan, weft_study *study) {
         status = time_runs(s, bench, plan, &o, &message);
         progress_end();
     }
-    status = status ? status : weft_bench_check(bench, &o.check, &message);
+    if (status == WEFT_OK) {
+        part.told = 0;
+        progress_begin("checking", 1);
+        status = weft_bench_check(bench, &o.check, &message);
+        progress_end();
+    }
     if (status == WEFT_OK && study) {
         status = weft_study_energy(study, bench, plan, 0, &o.energy, &message);
     }

@@ -7,6 +7,7 @@
 #include <weft/trace.h>
 
 #include "base/json.h"
+#include "base/names.h"
 #include "cli.h"
 #include "sweep/sweep.h"
 #include "verbs/ranks.h"
@@ -158,7 +159,7 @@ static int write_trace(const settings *s, const weft_plan *plan) {
 }
 
 int cmd_simulate(const settings *s, const char *const *words, size_t count) {
-    if (strcmp(words[0], "trace") == 0) {
+    if (weft_names_agree(words[0], "trace")) {
         return count < 2   ? complain(EXIT_USAGE, "simulate trace needs a FILE, or - for standard input")
                : count > 2 ? complain(EXIT_USAGE, "%.60s: nothing more is expected here", words[2])
                            : simulate_trace(s, words[1]);

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "cli.h"
+#include "table.h"
 
 static void print_traffic(const char *name, const weft_traffic *t) {
     printf("%-10s%14llu sectors, %llu from SMs, %llu hits, %llu misses (%.2f %% hits)\n", name,
@@ -25,8 +26,9 @@ void print_simulation(const weft_machine *machine, const weft_simulation *sim, c
         printf("%-10s%14llu sectors to sums of dQ, %.1f %% of the time waiting for turns\n", "adds",
                (unsigned long long)sim->total.added, 100 * weft_waiting_share(sim));
     }
-    printf("%-10s%14.3f GB read, %.3f GB written\n", "DRAM", (double)sim->total.dram_read_bytes / 1e9,
-           (double)sim->total.dram_write_bytes / 1e9);
+    const weft_unit unit = weft_bytes_unit((double)sim->total.dram_read_bytes);
+    printf("%-10s%14.3f %s read, %s written\n", "DRAM", (double)sim->total.dram_read_bytes * unit.factor, unit.name,
+           weft_traffic_text((double)sim->total.dram_write_bytes).text);
     printf("%-10s%14llu misses\n", "compulsory", (unsigned long long)sim->compulsory_misses);
     printf("%-10s%14.6f s%s%s\n", "predicted", sim->seconds, sim->tflops > 0 ? ", " : "",
            sim->tflops > 0 ? weft_rate_text(sim->tflops).text : "");
@@ -34,7 +36,7 @@ void print_simulation(const weft_machine *machine, const weft_simulation *sim, c
            (unsigned long long)sim->piece_visits, (unsigned long long)sim->seed, sim->profile);
 }
 
-enum { CURVE_WIDTH = 60 };
+enum { CURVE_WIDTH = 60, CURVE_HEAD = 27, CURVE_MARK = 16 };
 
 size_t curve_points(const weft_machine *machine) {
     return machine->l2_home == WEFT_HOME_SPLIT ? CURVE_POINTS / 3 : CURVE_POINTS;
@@ -52,12 +54,14 @@ int print_curve(const settings *s, const weft_machine *machine, const weft_curve
         return print_json(json_pack("{s:s, s:o, s:o, s:I, s:o}", "machine", machine->name, "problem", problem, "schedule",
                                     schedule, "l2_bytes", (json_int_t)machine->l2_bytes, "curve", list));
     }
+    const int width = table_width(), room = width - CURVE_HEAD - CURVE_MARK;
+    const int longest = width == 0 || room > CURVE_WIDTH ? CURVE_WIDTH : room > 1 ? room : 1;
     int marked = 0;
     printf("%10s %14s\n", "L2 (MiB)", "misses");
     for (size_t i = 0; i < count; i++) {
         const int here = !marked && points[i].l2_bytes >= machine->l2_bytes;
         marked |= here;
-        const int length = (int)((double)CURVE_WIDTH * (double)points[i].misses / (double)points[0].misses);
+        const int length = (int)((double)longest * (double)points[i].misses / (double)points[0].misses);
         printf("%10.1f %14llu %c", (double)points[i].l2_bytes / (1 << 20), (unsigned long long)points[i].misses,
                here ? '>' : ' ');
         for (int c = 0; c < length; c++) {

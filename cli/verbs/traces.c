@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weft/report.h>
 #include <weft/trace.h>
 
 #include "cli.h"
@@ -24,16 +25,11 @@ static int is_given(const settings *s, const option *o) {
 
 /* A trace has no problem, and of a schedule only what it leaves open. */
 static int check_options(const settings *s) {
-    static const char *const open[] = {"machine", "workers", "dispatch"};
     if (s->given) {
         return complain(EXIT_USAGE, "a trace takes no options of problems");
     }
     for (const option *o = option_table; o->name; o++) {
-        int refused = o->sets & SET_SCHEDULE || strcmp(o->name, "schedules") == 0 || strcmp(o->name, "trace-out") == 0;
-        for (size_t i = 0; i < sizeof open / sizeof *open; i++) {
-            refused = refused && strcmp(o->name, open[i]) != 0;
-        }
-        if (refused && is_given(s, o)) {
+        if (!(o->sets & OF_TRACES) && is_given(s, o)) {
             return complain(EXIT_USAGE, "--%s does not apply to a trace", o->name);
         }
     }
@@ -69,8 +65,8 @@ static void print_head(const weft_trace *trace, const weft_machine *machine) {
            (unsigned long long)weft_trace_records(trace), (long long)s->jobs, (unsigned long long)s->steps);
     for (size_t i = 0; i < s->tensor_count; i++) {
         const weft_source_tensor *t = &s->tensors[i];
-        printf("%-10s%s: %lld blocks, %.3f MiB\n", i ? "" : "tensors", t->name, (long long)t->blocks,
-               (double)t->bytes / (1 << 20));
+        printf("%-10s%s: %lld blocks, %s\n", i ? "" : "tensors", t->name, (long long)t->blocks,
+               weft_memory_text((double)t->bytes).text);
     }
     printf("%-10s%s: %s\n", "machine", machine->name, machine->title);
 }

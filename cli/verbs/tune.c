@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <weft/tune.h>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "cli.h"
 #include "progress.h"
@@ -96,6 +98,21 @@ static int read_also(const char *text, weft_schedule *list, weft_message *messag
     return count;
 }
 
+/* Whether what is measured could be stored: better asked before than after. What was tuned before needs no room. */
+static weft_status check_store(const tuning *t, const problem *p, const weft_schedule *schedule, const weft_device *device,
+                               weft_message *message) {
+    char path[4096];
+    weft_tuned tuned = WEFT_TUNED_INIT;
+    weft_message unused;
+    const size_t length = weft_tunings_path(path, sizeof path);
+    const char *named = getenv("WEFT_TUNING_DB");
+    const int is_made = length > 0 && length < sizeof path && (access(path, F_OK) == 0 || (named && *named));
+    if (!is_made || (!t->s->again && weft_tuned_find(p, schedule, device, &tuned, &unused) == WEFT_OK)) {
+        return WEFT_OK;
+    }
+    return weft_file_check(path, message);
+}
+
 static void run(tuning *t) {
     weft_schedule also[ALSO];
     const int also_count = read_also(t->s->also, also, &t->message);
@@ -117,9 +134,8 @@ static void run(tuning *t) {
     options.progress = show_progress;
     options.candidate = add_candidate;
     options.user = t;
-    t->status = problem_of(t->s, &p, &t->message)
-                    ? weft_tune(&p, &schedule, &device, &options, &t->tuned, &t->state, &t->message)
-                    : WEFT_INVALID;
+    t->status = problem_of(t->s, &p, &t->message) ? check_store(t, &p, &schedule, &device, &t->message) : WEFT_INVALID;
+    t->status = t->status ? t->status : weft_tune(&p, &schedule, &device, &options, &t->tuned, &t->state, &t->message);
     progress_wipe();
 }
 

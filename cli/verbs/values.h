@@ -8,7 +8,9 @@
 
 enum { MAX_VALUES = 64 };
 
-/* Prints a machine's or a profile's values with their sources. */
-int print_values(const settings *s, const char *name, const char *title, const weft_machine_value *values, size_t count);
+/* Prints a machine's or a profile's values with their sources, or writes them to --output as a file that --`option` takes.
+ */
+int print_values(const settings *s, const char *name, const char *title, const weft_machine_value *values, size_t count,
+                 const char *option);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include <weft/report.h>
 
+#include "base/names.h"
 #include "cli.h"
 #include "options/schedules.h"
 #include "verbs/ranks.h"
@@ -65,7 +66,7 @@ static int make_view(const settings *s, weft_plan *const *plans, size_t count, w
 }
 
 int cmd_view(const settings *s, const char *const *words, size_t count) {
-    const int traces = strcmp(words[0], "trace") == 0;
+    const int traces = weft_names_agree(words[0], "trace");
     if (traces && count < 2) {
         return complain(EXIT_USAGE, "view trace needs a FILE, or - for standard input");
     }

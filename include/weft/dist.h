@@ -5,8 +5,8 @@
  * ranks that need them, part by part, in an order that is a pure function (order/ranks.h), while each computes. A hop is a
  * step of a sweep, and a rank is a domain: one level up from what plans do inside of a chip.
  *
- * How ranks talk is a transport, a small table of functions that a program brings: MPI (dist_mpi.h), NCCL
- * (weft_nccl_transport()), threads of one process (weft_threads_create()), or its own. libweft needs none of them.
+ * How ranks talk is a transport, a small table of functions that a program brings: MPI (dist_mpi.h), NCCL (nccl.h), threads
+ * of one process (weft_threads_create()), or its own. libweft needs none of them.
  */
 #ifndef WEFT_DIST_H
 #define WEFT_DIST_H
@@ -21,6 +21,13 @@ extern "C" {
  * Transports: how ranks talk
  * ------------------------------------------------------------------------------------------------------------------ */
 
+/** Which memory a transport sends and receives. */
+enum {
+    WEFT_HOST_MEMORY = 0,   /**< of the host: for ranks with a GPU weft stages it, by pinned memory */
+    WEFT_DEVICE_MEMORY = 1, /**< of a CUDA device, by rounds: see begin() */
+    WEFT_ANY_MEMORY = 2     /**< of either, given when it is ready: an MPI that knows CUDA */
+};
+
 /** How ranks send each other memory. Functions are called by the thread that runs a weft_dist, and by one at a time.
  *
  * Between two ranks messages of a tag arrive in the order in which they were sent; those of other tags may overtake them. A
@@ -33,8 +40,7 @@ typedef struct weft_transport {
     size_t struct_size; /**< set by WEFT_TRANSPORT_INIT */
     void *self;         /**< first argument of all functions */
     int32_t rank, size; /**< this rank, of so many */
-    int32_t on_device;  /**< 1: buffers are memory of a CUDA device, and transfers are in order on the stream that begin()
-                             gets. 0: of the host */
+    int32_t on_device;  /**< WEFT_HOST_MEMORY, WEFT_DEVICE_MEMORY or WEFT_ANY_MEMORY */
     weft_status (*send)(void *self, const void *buffer, size_t bytes, int32_t to, int32_t tag, void **request,
                         weft_message *message);
     weft_status (*receive)(void *self, void *buffer, size_t bytes, int32_t from, int32_t tag, void **request,
@@ -48,13 +54,19 @@ typedef struct weft_transport {
      * cannot say so: the buffer is then left alone for as long as the process lives. */
     int32_t (*cancel)(void *self, void *request);
 
-    /** Null, or around the sends and receives of a step, which a transport may hand over together. */
+    /** Null, or around the sends and receives of a round, which may be handed over together. They read and write buffers
+     * after what `stream` has so far, and test() says when they have ended. A message is in the same round at its sender and
+     * its receiver: all ranks have the same rounds in the same order, and leave out those without a message of theirs. */
     weft_status (*begin)(void *self, void *stream, weft_message *message);
     weft_status (*end)(void *self, weft_message *message);
+
+    const struct weft_transport *words; /**< null, or a transport of the same ranks for the host's memory, by which they tell
+                                             each other that they are there, where this one sends a device's. Without it,
+                                             whoever is waited for in vain is named, whether it is lost or waits itself */
 } weft_transport;
 
 #define WEFT_TRANSPORT_INIT                                                                                                \
-    { sizeof(weft_transport), NULL, 0, 1, 0, NULL, NULL, NULL, NULL, NULL, NULL }
+    { sizeof(weft_transport), NULL, 0, 1, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 
 /** Tags that a weft_dist uses: WEFT_FIRST_TAG and above, less than WEFT_FIRST_TAG + WEFT_TAGS. */
 enum { WEFT_FIRST_TAG = 7000, WEFT_TAGS = 64 };
@@ -198,8 +210,11 @@ WEFT_API weft_status weft_dist_run(weft_dist *dist, const void *data, const weft
  * @param dist    which rows
  * @param rank    whose
  * @param of      WEFT_QUERY_ROWS or WEFT_KEY_ROWS
- * @param all     rows of all ranks, `pitch` bytes from one to the next, each of `bytes` bytes
- * @param part    the rank's rows, `part_pitch` bytes from one to the next
+ * @param all     rows of all ranks
+ * @param pitch   bytes from one of them to the next
+ * @param part    the rank's rows
+ * @param part_pitch  bytes from one of these to the next
+ * @param bytes   of a row
  */
 WEFT_API void weft_dist_pick(const weft_dist *dist, int64_t rank, int32_t of, const void *all, size_t pitch, void *part,
                              size_t part_pitch, size_t bytes);

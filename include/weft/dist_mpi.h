@@ -13,6 +13,13 @@
 
 #include "dist.h"
 
+/* Open MPI says in a header of its own whether it takes the memory of CUDA devices. */
+#if defined(OPEN_MPI) && defined(__has_include)
+#if __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -145,11 +152,22 @@ static inline int32_t weft_mpi_cancel(void *self, void *request) {
     return flag;
 }
 
+/** Whether this MPI says that it takes pointers to the memory of CUDA devices. One that does so and does not say it: set
+ * the transport's on_device to WEFT_ANY_MEMORY. */
+static inline int weft_mpi_takes_cuda(void) {
+#if defined(MPIX_CUDA_AWARE_SUPPORT)
+    return MPIX_Query_cuda_support() == 1;
+#else
+    return 0;
+#endif
+}
+
 /** Makes the transport of this process in a communicator. All its processes do so together, as MPI_Comm_dup() does.
  *
  * @param mpi        what the transport points to: valid until weft_mpi_close()
  * @param comm       the program's communicator, which weft only copies
  * @param transport  what is filled
+ * @param message    null, or where to say what is wrong
  */
 static inline weft_status weft_mpi_open(weft_mpi *mpi, MPI_Comm comm, weft_transport *transport, weft_message *message) {
     const weft_transport fresh = WEFT_TRANSPORT_INIT;
@@ -177,6 +195,7 @@ static inline weft_status weft_mpi_open(weft_mpi *mpi, MPI_Comm comm, weft_trans
     transport->self = mpi;
     transport->rank = rank;
     transport->size = size;
+    transport->on_device = weft_mpi_takes_cuda() ? WEFT_ANY_MEMORY : WEFT_HOST_MEMORY;
     transport->send = weft_mpi_send;
     transport->receive = weft_mpi_receive;
     transport->test = weft_mpi_test;

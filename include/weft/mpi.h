@@ -23,6 +23,7 @@ typedef struct weft_mpi_ranks weft_mpi_ranks;
  * @param comm       where an MPI_Comm is: in C &comm, in Python MPI._addressof(comm). It is copied. Null: MPI_COMM_WORLD;
  * MPI is initialised if nobody has done so
  * @param transport  what is filled: WEFT_TRANSPORT_INIT
+ * @param message    null, or where to say what is wrong
  */
 WEFT_API weft_status weft_mpi_ranks_open(weft_mpi_ranks **ranks, const void *comm, weft_transport *transport,
                                          weft_message *message);

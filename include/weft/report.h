@@ -49,7 +49,12 @@ typedef enum weft_view_format {
 
 /** Writes a view to a file, or with a null path to standard output. A file that is there is replaced once the new one is
  * whole.
- * @param command  what made it, for the page: "weft view gemm" */
+ * @param view     from weft_view_create()
+ * @param format   what to write
+ * @param path     the file; null: standard output
+ * @param command  what made it, for the page: "weft view gemm"
+ * @param message  null, or where to say what is wrong
+ */
 WEFT_API weft_status weft_view_write(const weft_view *view, weft_view_format format, const char *path, const char *command,
                                      weft_message *message);
 
@@ -99,11 +104,21 @@ WEFT_API weft_status weft_plot_write(const weft_plot *plot, const char *path, we
 /** A colour, red, green and blue in the lowest 24 bits, on a ramp that grows evenly in lightness; `share` is 0 to 1. */
 WEFT_API uint32_t weft_colour_ramp(double share);
 
-/** A rate of computing in a unit that suits its size: "812.3 TFLOP/s", "5.90 GFLOP/s". */
+/** A unit that suits a number's size: the number times `factor` is in it. Columns of a table have that of their least. */
+typedef struct weft_unit {
+    double factor;
+    const char *name;
+} weft_unit;
+WEFT_API weft_unit weft_rate_unit(double tflops); /**< TFLOP/s, GFLOP/s or MFLOP/s */
+WEFT_API weft_unit weft_bytes_unit(double bytes); /**< TB, GB, MB, kB (1000 bytes) or bytes */
+
+/** A number with a unit that suits its size. */
 typedef struct weft_rate {
     char text[32];
 } weft_rate;
-WEFT_API weft_rate weft_rate_text(double tflops);
+WEFT_API weft_rate weft_rate_text(double tflops);   /**< "812.3 TFLOP/s", "5.90 GFLOP/s" */
+WEFT_API weft_rate weft_traffic_text(double bytes); /**< "14.30 GB", "5.903 MB" */
+WEFT_API weft_rate weft_memory_text(double bytes);  /**< "30 MiB", "1.5 GiB" */
 
 #ifdef __cplusplus
 }

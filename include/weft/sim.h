@@ -93,8 +93,12 @@ WEFT_API weft_status weft_simulate_settled(const weft_plan *plan, const weft_sim
 /** Simulates many plans over threads. Nulls among them are passed over. Progress counts the steps of all of them, and is
  * told by one thread at a time.
  *
+ * @param plans        from weft_plan_create(), or null
+ * @param count        of plans
+ * @param options      null: the defaults
  * @param simulations  what came out, `count` of them, all with struct_size set
  * @param statuses     null, or how each went
+ * @param message      null, or where to say what is wrong
  *
  * Returns the status of the first that failed, with its message. */
 WEFT_API weft_status weft_simulate_all(const weft_plan *const *plans, size_t count, const weft_simulate_options *options,

@@ -35,6 +35,9 @@ WEFT_API int32_t weft_counter_find(const char *key);
  * @param wanted  the counters; null: all
  * @param count   how many are wanted
  * @param kernel  a regular expression for the kernels to look at; null: all
+ * @param command the program to count, with its arguments
+ * @param text    null, or where the text goes
+ * @param size    of text
  *
  * Writes at most `size` bytes with the final null and returns the length of the whole text without it, as snprintf does. */
 WEFT_API size_t weft_counters_ncu(const weft_counter *wanted, size_t count, const char *kernel, const char *command,
@@ -55,10 +58,14 @@ WEFT_API int32_t weft_study_index(const weft_study *study);
 
 /** Counts one run of a plan of the bench, which begins with an empty L2.
  *
+ * @param study    from weft_study_open()
+ * @param bench    that the plan belongs to
+ * @param plan     what to run
  * @param wanted   the counters; null: all
  * @param count    how many are wanted
  * @param values   one for each wanted counter, in their order and in the units of counters.def; NaN for a counter that the
  *                 chip does not have
+ * @param message  null, or where to say what is wrong
  *
  * The counters of a chip do not fit one pass, so the plan runs several times. WEFT_NOT_FOUND when there is no CUPTI;
  * WEFT_UNSUPPORTED when it is too old, the chip or its driver refuses, or none of the counters exists on the chip. */
@@ -124,9 +131,11 @@ typedef struct weft_probe {
  * @param index  which GPU, as the driver numbers them
  * @param probe  what came out
  * @param sms    null, or room for each SM, ascending by number
- * @param room   of sms; *count is how many there are
+ * @param room   of sms
+ * @param count  null, or how many SMs there are
  * @param text   null, or room for its machine file, with the final null
  * @param size   of text: WEFT_MACHINE_FILE is always enough
+ * @param message  null, or where to say what is wrong
  *
  * WEFT_UNSUPPORTED when other work holds SMs for some seconds. */
 WEFT_API weft_status weft_probe_gpu(int32_t index, weft_probe *probe, weft_probed_sm *sms, size_t room, size_t *count,

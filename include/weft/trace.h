@@ -77,7 +77,12 @@ typedef enum weft_trace_format { WEFT_TRACE_CSV = 0, WEFT_TRACE_BINARY = 1 } wef
 /** Writes what the workers of a plan do as a trace; a null path is standard output. Simulated on the plan's machine with
  * the same options, the trace gives the counts and the time of the plan. WEFT_UNSUPPORTED where tiles are handed out by
  * side of the L2.
- * @param options  null: the defaults; of them, the profile matters */
+ * @param plan     from weft_plan_create()
+ * @param options  null: the defaults; of them, the profile matters
+ * @param format   which form
+ * @param path     the file; null: standard output
+ * @param message  null, or where to say what is wrong
+ */
 WEFT_API weft_status weft_trace_write_plan(const weft_plan *plan, const weft_simulate_options *options,
                                            weft_trace_format format, const char *path, weft_message *message);
 

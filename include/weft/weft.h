@@ -58,6 +58,13 @@ WEFT_API const char *weft_status_name(weft_status status);
 /** The version of the library in use, "0.3.0". */
 WEFT_API const char *weft_version(void);
 
+/** Features of this architecture's processors that CPU kernels are compiled for, by number from 0: "avx2". `present` gets 1
+ * where this processor and system have it, else 0. Null past the last. */
+WEFT_API const char *weft_cpu_feature(size_t number, int32_t *present);
+
+/** The CUDA version that compiled this build's kernels for GPUs, 13000 for 13.0; 0: it has none. */
+WEFT_API int32_t weft_cuda_version(void);
+
 /* ---------------------------------------------------------------------------------------------------------------------
  * Problems: what to compute
  * ------------------------------------------------------------------------------------------------------------------ */

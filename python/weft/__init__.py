@@ -4,14 +4,21 @@
     c = weft.matmul(a, b)
     c = weft.grouped_matmul(a, b, starts=starts)      # a mixture of experts
     problem = weft.Attention(seq=131072, heads=8, dtype="fp16")
-    print(weft.simulate(problem, {"sweep": "sawtooth"}, "gb10").total.misses)
+    print(weft.simulate(problem, {"sweep": "sawtooth"}, "gb10").misses)
 
 weft.dist shares one attention among processes: by MPI, or by torch.distributed. weft.torch and weft.jax hold what is of one framework: a torch operator, transformers' attention, functions that can be traced.
+
+Every public name has an example, which begins after:
+
+    import numpy as np
+    import weft
+
+    rng = np.random.default_rng(0)
 """
 
 from typing import Any
 
-from . import _c, dist, frameworks, picture  # noqa: F401 (picture registers what notebooks show)
+from . import _c, dist, frameworks, html_tables, picture  # noqa: F401 (two register what notebooks show)
 from .blocks import BlockMask
 from .cascade import cascade_attention
 from .compute import attention, combine, linear, matmul, release_memory
@@ -19,21 +26,23 @@ from .errors import Error, Failed, Invalid, NoMemory, NotFound, Unreadable, Unsu
 from .grouped import grouped_matmul
 from .machines import Machine
 from .plans import Plan, check_runs, plan
+from .plots import Plot
 from .prepared import Prepared
 from .profiles import Profile, profiles
 from .problems import Attention, AttentionBackward, Combine, Gemm, GroupedGemm
 from .recommendation import Candidate, Recommendation, recommend
 from .schedules import Order, Schedule, dispatches, orders, sweeps
 from .simulation import Comparison, Simulation, Traffic, compare, curve, simulate
+from .tables import Table, sweep
 from .traces import Trace, simulate_trace
 from .tuning import Tuned, tune
 
 __version__ = _c.library.weft_version().decode()
 __all__ = [
     "Attention", "AttentionBackward", "BlockMask", "Candidate", "Combine", "Comparison", "Error", "Failed", "Gemm", "GroupedGemm", "Invalid", "Machine", "NoMemory",
-    "NotFound", "Order", "Plan", "Prepared", "Profile", "Recommendation", "Schedule", "Simulation", "Trace", "Traffic", "Tuned", "Unreadable",
+    "NotFound", "Order", "Plan", "Plot", "Prepared", "Profile", "Recommendation", "Schedule", "Simulation", "Table", "Trace", "Traffic", "Tuned", "Unreadable",
     "Unsupported", "attention", "cascade_attention", "check_runs", "combine", "compare", "curve", "dispatches", "dist", "grouped_matmul", "linear", "matmul", "orders", "plan", "profiles", "recommend",
-    "release_memory", "simulate", "simulate_trace", "sweeps", "tune",
+    "release_memory", "simulate", "simulate_trace", "sweep", "sweeps", "tune",
 ]  # fmt: skip
 
 

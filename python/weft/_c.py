@@ -26,6 +26,7 @@ BIAS_DTYPE, BIAS_FP32, BIAS_BOOL = 0, 1, 2  # enum weft_bias_type
 ACTIVATIONS = ("identity", "relu", "gelu", "gelu_tanh", "silu")  # enum weft_activation
 GEMM_EXTRAS = {"bias": 1, "residual": 2, "scale": 4, "row_scale": 8, "column_scale": 16, "column_sums": 32}  # enum weft_gemm_extras
 CPU, CUDA = 0, 1  # enum weft_device_kind
+DEVICE_MEMORY = 1  # WEFT_DEVICE_MEMORY of a transport
 
 _TYPES = {
     "char": c_char, "char*": c_char_p, "double": c_double, "int": c_int, "int32": c_int32, "int64": c_int64, "size": c_size_t,
@@ -151,15 +152,20 @@ STRUCTURES = {
     "TraceOptions": (
         f"{_SIZED} char* name; int64 workers; int32 dispatch; int64 cluster run rows cols; double flops step_seconds; char* profile"
     ),
-    "Transport": f"{_SIZED} void* self; int32 rank size on_device; void* send receive test cancel begin end",
+    "Transport": f"{_SIZED} void* self; int32 rank size on_device; void* send receive test cancel begin end words",
     "Ranks": f"{_SIZED} int64 ranks; int32 cut exchange order sweep; int64 head_ranks columns most_keys",
     "Chunk": "int64 begin count stride",
     "DistOptions": f"{_SIZED} Ranks* ranks; Transport* transport; Device* device; Schedule* schedule; double seconds",
+    "NcclOptions": f"{_SIZED} Device* device; void* comm id; int32 rank size; Transport* words; double seconds",
     "DistRunOptions": f"{_SIZED} void* stream kept",
     "DistTraffic": f"{_SIZED} uint64 sent received messages",
     "TraceColumns": (
         f"{_SIZED} size count; void* worker tile step tensor block bytes kind time; char** names; size name_count"
     ),
+    "PlotTick": "double at; char* name",
+    "PlotLine": "char* name; double* x y; size count",
+    "Plot": f"{_SIZED} char* title x_name y_name; PlotTick* ticks; size tick_count; PlotLine* lines; size line_count; int32 x_log y_log",
+    "Rate": "char[32] text",
     "OrderInfo": "char* name text; int grid parameter",
     "Name": "char* name text",
     "Divisor": "uint64 value multiplier; uint32 shift",
@@ -204,6 +210,7 @@ _STATUS_FUNCTIONS = {  # each takes a message besides, last
     "weft_profile_load": "Profile* char*",
     "weft_profile_parse": "Profile* char* size char*",
     "weft_profile_values": "char* Profile* MachineValue* size size*",
+    "weft_plot_write": "Plot* char*",
     "weft_simulate": "void* SimulateOptions* Simulation* Traffic*",
     "weft_simulate_curve": "void* SimulateOptions* CurvePoint* size",
     "weft_search_run": "void** void* PlanOptions* SearchOptions*",
@@ -216,6 +223,8 @@ _STATUS_FUNCTIONS = {  # each takes a message besides, last
     "weft_simulate_source_curve": "void* Machine* SimulateOptions* CurvePoint* size",
     "weft_threads_create": "void** int32",
     "weft_threads_transport": "void* int32 Transport*",
+    "weft_nccl_id_make": "void*",
+    "weft_nccl_open": "void** NcclOptions* Transport*",
     "weft_dist_create": "void** void* DistOptions*",
     "weft_dist_run": "void* void* DistRunOptions*",
     "weft_dist_expect": "void* int64 int32 DistTraffic*",
@@ -230,6 +239,7 @@ _OTHER_FUNCTIONS = {  # what it gives, and what it takes
     "weft_plan_workspace": ("size", "void*"),
     "weft_plan_text": ("size", "void* char* size"),
     "weft_plan_json": ("size", "void* char* size"),
+    "weft_rate_text": ("Rate", "double"),
     "weft_search_destroy": (None, "void*"),
     "weft_search_why": ("size", "void* size char* size"),
     "weft_search_elsewhere": ("size", "void* char* char* size"),
@@ -244,6 +254,8 @@ _OTHER_FUNCTIONS = {  # what it gives, and what it takes
     "weft_sweep_describe": ("Name*", "int32"),
     "weft_dispatch_describe": ("Name*", "int32"),
     "weft_threads_destroy": (None, "void*"),
+    "weft_nccl_close": (None, "void*"),
+    "weft_nccl_is_aborted": ("int32", "void*"),
     "weft_dist_destroy": (None, "void*"),
     "weft_dist_ranks": ("Ranks", "void*"),
     "weft_dist_rows": ("int64", "void* int64 int32"),

@@ -30,6 +30,13 @@ class BlockMask:
     mask        bools that broadcast to (batch, heads, seq, kv_seq): True where a query sees a key. Batches, or heads, share a mask
                 whose dimension has length 1.
     block_size  queries and keys of a block, one number or two: multiples of 16 and of 32
+
+    >>> mask = weft.BlockMask(np.tri(512, dtype=bool), 128)
+    >>> mask
+    BlockMask(1x1x512x512, 10 blocks of 128x128)
+    >>> q = rng.standard_normal((1, 512, 4, 64), dtype=np.float32)
+    >>> np.allclose(weft.attention(q, q, q, block_mask=mask), weft.attention(q, q, q, causal=True), atol=1e-5)
+    True
     """
 
     def __init__(self, mask: Any, block_size: Union[int, Tuple[int, int]] = 128):

@@ -49,6 +49,12 @@ def cascade_attention(q: Any, k: Any, v: Any, prefix: Any, *, causal: bool = Tru
     kv_used counts the keys in k and v that are a sequence's: with a pair those that follow it, else all of them. Queries see all of the
     prefix. causal is about the keys behind it: the last query sees the last key. The other arguments are those of weft.attention(). What
     goes by positions (windows, chunks, ALiBi, rotation) is not for cascades: rotate queries before the call. There is no gradient.
+
+    >>> q = rng.standard_normal((3, 1, 8, 64), dtype=np.float32)  # a token of each of three sequences
+    >>> k, v = (rng.standard_normal((3, 20, 2, 64), dtype=np.float32) for _ in range(2))
+    >>> prefix = tuple(rng.standard_normal((100, 2, 64), dtype=np.float32) for _ in range(2))
+    >>> weft.cascade_attention(q, k, v, prefix).shape
+    (3, 1, 8, 64)
     """
     own = dict(k=k, v=v, causal=causal, sinks=sinks, kv_used=kv_used, block_table=block_table, append=append, lengths=lengths,
                q_starts=q_starts, new_starts=new_starts)  # fmt: skip

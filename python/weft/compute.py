@@ -292,6 +292,11 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[f
     Arrays are fp32, fp16 or bf16, all of one framework, dtype and device; any strides, the last one 1; nothing is copied. The
     result is an array of that framework, shaped like q. On a GPU the work is put on the framework's current stream. A query
     that sees no key gets zeros and an LSE of -inf. torch tensors that need gradients get them; JAX arrays may be traced.
+
+    >>> q, k, v = (rng.standard_normal((1, 128, 4, 64), dtype=np.float32) for _ in range(3))
+    >>> o, lse = weft.attention(q, k, v, causal=True, window=(63, 0), return_lse=True)
+    >>> o.shape, lse.shape
+    ((1, 128, 4, 64), (1, 4, 128))
     """
     # A keyword with a default takes as long as finding a plan's key, so those of `options` have none.
     asked = features.asked(q, **options) if options else None
@@ -359,6 +364,11 @@ def matmul(a: Any, b: Any, *, bias: Any = None, activation: Optional[str] = None
     Returns C (m, n), row-major, an array of the caller's framework and dtype; packed, but for a GPU where its columns are not a multiple
     of 8: there its rows lie apart; of JAX packed. On a GPU the work is put on the framework's current stream. torch and JAX differentiate it,
     but for scales; JAX arrays may be traced.
+
+    >>> a, b = (rng.standard_normal((64, 64), dtype=np.float32) for _ in range(2))
+    >>> c = weft.matmul(a, b, bias=np.ones(64, np.float32), activation="relu")
+    >>> np.allclose(c, np.maximum(a @ b + 1, 0), atol=1e-4)
+    True
     """
     options = _gemm_options(activation, gate, scale, fp32, column_sums, precision)
     given = {"bias": bias, "residual": residual, "row_scale": row_scale, "column_scale": column_scale}
@@ -375,6 +385,10 @@ def linear(x: Any, weight: Any, bias: Any = None, activation: Optional[str] = No
 
     Other options are those of weft.matmul(): gate, residual, scales, precision. The leading dimensions of x, and of a residual, are those of the
     result. torch and JAX differentiate it as they do weft.matmul().
+
+    >>> x, weight = rng.standard_normal((2, 10, 64), dtype=np.float32), rng.standard_normal((256, 64), dtype=np.float32)
+    >>> weft.linear(x, weight, gate="silu").shape
+    (2, 10, 128)
     """
     if len(weight.shape) != 2:
         raise Invalid(f"weight has {len(weight.shape)} dimensions, not 2: {tuple(weight.shape)}")
@@ -405,6 +419,11 @@ def combine(outputs: Sequence[Any], lses: Sequence[Any], *, layout: str = "bshd"
     The result is sum(w_i outputs[i]) with w_i = exp(lses[i]) / sum(exp(lses[j])). A part with an LSE of -inf counts nothing, whatever
     its output holds; where all have, the result is 0 and its LSE -inf. Parts are added in their order: bits are the same each time. On a
     GPU the work is put on the framework's current stream. There is no gradient.
+
+    >>> q, k, v = (rng.standard_normal((1, 128, 4, 64), dtype=np.float32) for _ in range(3))
+    >>> parts = [weft.attention(q, k[:, keys], v[:, keys], return_lse=True) for keys in (slice(0, 100), slice(100, 128))]
+    >>> np.allclose(weft.combine(*zip(*parts)), weft.attention(q, k, v), atol=1e-5)
+    True
     """
     parts, of_parts = tuple(outputs), tuple(lses)
     if not parts or len(parts) != len(of_parts):
@@ -425,5 +444,9 @@ def combine(outputs: Sequence[Any], lses: Sequence[Any], *, layout: str = "bshd"
 
 def release_memory() -> int:
     """Gives back what the CPU keeps for the next call, up to 128 MiB, and returns how many bytes that were. For any thread, at any
-    time."""
+    time.
+
+    >>> weft.release_memory() >= 0
+    True
+    """
     return _c.library.weft_release_memory()

@@ -16,14 +16,14 @@ import sys
 from ctypes import byref, c_void_p
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from . import _c, arrays, frameworks, problems, schedules
+from . import _c, arrays, dlpack, frameworks, problems, schedules
 from .arrays import Framework, View
 from .errors import Invalid, Unsupported
 from .problems import SEQ_AND_HEAD
-from .ranks import Group, Part, Threads, group_of
+from .ranks import Group, Nccl, Part, Threads, group_of, nccl_id
 from .schedules import whole
 
-__all__ = ["Attention", "Group", "Threads", "Traffic", "attention", "join", "split"]
+__all__ = ["Attention", "Group", "Nccl", "Threads", "Traffic", "attention", "join", "nccl_id", "split"]
 
 _KINDS = {"q": 0, "o": 0, "k": 1, "v": 1}  # WEFT_QUERY_ROWS, WEFT_KEY_ROWS
 _EXTRAS = ("sinks", "alibi", "bias")
@@ -31,7 +31,11 @@ _BIAS_TYPES = {"fp32": _c.BIAS_FP32, "bool": _c.BIAS_BOOL}
 
 
 class Traffic(NamedTuple):
-    """What a rank sends and receives: bytes, and how many messages it sends."""
+    """What a rank sends and receives: bytes, and how many messages it sends.
+
+    >>> weft.dist.Attention(weft.Attention(seq=64), weft.dist.Threads(1).rank(0)).expected()
+    Traffic(sent=0, received=0, messages=0)
+    """
 
     sent: int
     received: int
@@ -67,10 +71,12 @@ def _names(what: str) -> Tuple[str, ...]:
 class _Dist:
     """A weft_dist."""
 
-    def __init__(self, problem: _c.Attention, ranks: _c.Ranks, group: Optional[Group], seconds: float, schedule: Optional[_c.Schedule]):
+    def __init__(self, problem: _c.Attention, ranks: _c.Ranks, group: Optional[Group], seconds: float, schedule: Optional[_c.Schedule],
+                 device: Tuple[int, int] = (_c.CPU, 0)):  # fmt: skip
         self._handle, self._group = c_void_p(), group  # which it talks over as long as it is there
         transport = None if group is None else ctypes.pointer(group.transport)
-        options = _c.DistOptions(ctypes.pointer(ranks), transport, None, schedule and ctypes.pointer(schedule), seconds)
+        on = ctypes.pointer(_c.Device(*device)) if device[0] != _c.CPU else None
+        options = _c.DistOptions(ctypes.pointer(ranks), transport, on, schedule and ctypes.pointer(schedule), seconds)
         _c.call(_c.library.weft_dist_create, byref(self._handle), byref(problem), byref(options))
 
     def __del__(self) -> None:
@@ -91,9 +97,9 @@ class _Dist:
             found.append(range(chunk.begin, chunk.begin + chunk.count * chunk.stride, chunk.stride))
         return found
 
-    def run(self, data: bytes, kept: int) -> None:
+    def run(self, data: bytes, kept: int, stream: int = 0) -> None:
         assert self._group is not None
-        self._group.call(_c.library.weft_dist_run, self._handle, data, byref(_c.DistRunOptions(None, kept or None)))
+        self._group.call(_c.library.weft_dist_run, self._handle, data, byref(_c.DistRunOptions(stream or None, kept or None)))
 
     def expected(self, rank: int, kept: bool) -> Traffic:
         traffic = _c.DistTraffic()
@@ -110,6 +116,8 @@ def _take(x: Any, axis: int, rows: Sequence[int]) -> Any:
     """Some rows of an array, packed."""
     if frameworks.is_torch(x):
         return x.index_select(axis, x.new_tensor(rows, dtype=sys.modules["torch"].int64))
+    if getattr(x, "__dlpack_device__", lambda: (dlpack.CPU, 0))()[0] == dlpack.CUDA:
+        raise Unsupported("rows of arrays on a GPU are picked from torch tensors only: pick them by what weft.dist.Attention.rows() says")
     import numpy
 
     return x.take(numpy.asarray(rows, dtype="int64"), axis=axis)
@@ -132,6 +140,11 @@ class Attention:
     most_keys  of a message; 0: whole parts
     seconds    after which a silent rank is given up
     schedule   of the plans inside of a rank
+
+    >>> ranks = weft.dist.Threads(4)
+    >>> made = weft.dist.Attention(weft.Attention(seq=1000, heads=8, causal=True), ranks.rank(0), cut="zigzag")
+    >>> made.rows()
+    [range(0, 125), range(875, 1000)]
     """
 
     def __init__(self, problem: problems.Attention, group: Any = None, *, cut: Optional[str] = None, exchange: Optional[str] = None,
@@ -231,8 +244,8 @@ class Attention:
         for name, x in given.items():
             fp32 = name in ("lse", "sinks", "alibi")
             view = framework.view(x, name, ("fp32",) if fp32 else (*arrays.FLOATS, "bool") if name == "bias" else arrays.FLOATS)
-            if view.device[0] != _c.CPU:
-                raise Unsupported(f"{name} is on a GPU: ranks compute on the CPU")
+            if views and view.device != next(iter(views.values())).device:
+                raise Invalid(f"{name} and {next(iter(views))} are on different devices")
             wanted = self._shape_of(name)
             if name == "alibi" and len(view.shape) == 1:
                 wanted = wanted[-1:]
@@ -265,7 +278,8 @@ class Attention:
         layout = self.problem.layout
         strides = tuple((name, views[name].shape, views[name].strides) for name in "qkvo")
         extras = tuple((name, views[name].dtype, len(views[name].shape)) for name in _EXTRAS if name in views)
-        key = (operation, strides, extras)
+        device = views["q"].device
+        key = (operation, strides, extras, device)
         if key not in self._made:
             problem = self.problem.to_c()
             problem.operation, problem.extras = operation, sum(_c.EXTRAS[name] for name, *_ in extras)
@@ -275,7 +289,7 @@ class Attention:
                 problem.alibi_stride = self.problem.heads if len(views["alibi"].shape) == 2 else 0
             if "bias" in views:
                 problem.bias_type = _BIAS_TYPES.get(views["bias"].dtype, _c.BIAS_DTYPE) if views["bias"].dtype != self.problem.dtype else 0
-            self._made[key] = _Dist(problem, self._ranks, self.group, self._seconds, self._schedule)
+            self._made[key] = _Dist(problem, self._ranks, self.group, self._seconds, self._schedule, device)
         return self._made[key]
 
     def _forward(self, q: Any, k: Any, v: Any, sinks: Any, alibi: Any, bias: Any, keeps: bool) -> Tuple[Any, Any, Any]:
@@ -288,7 +302,7 @@ class Attention:
         _check_packed(views, (*_EXTRAS, "lse"))
         made = self._dist(_c.ATTENTION, views)
         kept = maker.empty(q, (-(-made.kept // 4),), fp32=True) if keeps and made.kept else None
-        made.run(_data(_c.AttentionData, _c.ATTENTION, views), 0 if kept is None else maker.pointer(kept))
+        made.run(_data(_c.AttentionData, _c.ATTENTION, views), 0 if kept is None else maker.pointer(kept), framework.stream(views["q"].device))
         return framework.result(o), framework.result(lse), kept
 
     def _backward(self, grad_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, sinks: Any, alibi: Any, kept: Any) -> Tuple[Any, ...]:
@@ -304,7 +318,8 @@ class Attention:
             made["grad_sinks"] = maker.empty(q, self._shape_of("sinks"), fp32=True)
         views.update({name: maker.view(x, name) for name, x in made.items()})
         dist = self._dist(_c.ATTENTION_BACKWARD, views)
-        dist.run(_data(_c.AttentionGradients, _c.ATTENTION_BACKWARD, views), maker.pointer(kept) if kept is not None and dist.kept else 0)
+        dist.run(_data(_c.AttentionGradients, _c.ATTENTION_BACKWARD, views), maker.pointer(kept) if kept is not None and dist.kept else 0,
+                 framework.stream(views["q"].device))  # fmt: skip
         return tuple(framework.result(x) for x in made.values())
 
 
@@ -372,6 +387,11 @@ def attention(q: Any, k: Any, v: Any, *, group: Any = None, causal: bool = False
     cut, exchange, order, sweep, head_ranks, seconds, schedule   as for weft.dist.Attention
 
     Returns this rank's rows of O. Its plans and buffers are kept for the next call with the same sizes.
+
+    >>> q, k, v = (rng.standard_normal((1, 128, 4, 64), dtype=np.float32) for _ in range(3))
+    >>> group = weft.dist.Threads(1).rank(0)  # None: all processes
+    >>> weft.dist.attention(q, k, v, group=group, causal=True).shape
+    (1, 128, 4, 64)
     """
     ranks = group_of(group, q)
     framework = frameworks.framework_of(("q", "k", "v"), (type(q), type(k), type(v)))
@@ -409,14 +429,24 @@ def _rows_of(ranks: Group, seq: int, cut: str) -> List[List[int]]:
 
 
 def split(x: Any, group: Any = None, *, cut: str = "zigzag", axis: int = 1) -> Any:
-    """This rank's rows of an array that has all rows along an axis: a copy. torch differentiates it."""
+    """This rank's rows of an array that has all rows along an axis: a copy. torch differentiates it.
+
+    >>> x = np.arange(8, dtype=np.float32).reshape(1, 8, 1, 1)
+    >>> weft.dist.split(x, weft.dist.Threads(2).rank(0)).reshape(-1)  # zigzag: the first and the last quarter
+    array([0., 1., 6., 7.], dtype=float32)
+    """
     ranks = group_of(group, x)
     return _take(x, axis, _rows_of(ranks, x.shape[axis], cut)[ranks.rank])
 
 
 def join(part: Any, group: Any = None, *, cut: str = "zigzag", axis: int = 1, seq: Optional[int] = None, seconds: float = 60.0) -> Any:
     """An array of all rows along an axis from those of the ranks, who call this together; seq: how many; None: as many of each rank. It
-    has no gradient."""
+    has no gradient.
+
+    >>> x, group = np.ones((1, 8, 1, 1), np.float32), weft.dist.Threads(1).rank(0)
+    >>> weft.dist.join(weft.dist.split(x, group), group).shape
+    (1, 8, 1, 1)
+    """
     ranks = group_of(group, part)
     return _join(ranks, part, axis, _rows_of(ranks, part.shape[axis] * ranks.size if seq is None else seq, cut), seconds)
 
@@ -424,10 +454,14 @@ def join(part: Any, group: Any = None, *, cut: str = "zigzag", axis: int = 1, se
 def _join(ranks: Group, part: Any, axis: int, rows: Sequence[Sequence[int]], seconds: float) -> Any:
     if frameworks.needs_grad((part,)):
         raise Unsupported("weft.dist.join() has no gradient: use torch.no_grad(), or detach")
+    if frameworks.is_torch(part) and part.is_cuda:
+        return _join(ranks, part.cpu(), axis, rows, seconds).to(part.device)
     framework = frameworks.framework_of(("part",), (type(part),))
     maker, shape = framework.maker, list(part.shape)
     if shape[axis] != len(rows[ranks.rank]):
         raise Invalid(f"part has {shape[axis]} rows, and rank {ranks.rank} has {len(rows[ranks.rank])}")
+    if framework.view(part, "part", tuple(arrays.BYTES)).device[0] != _c.CPU:
+        raise Unsupported(f"weft.dist.join() of arrays of {framework.name} on a GPU is not there: give torch tensors, or copies on the host")
     parts = [maker.empty(part, (*shape[:axis], len(of_rank), *shape[axis + 1 :])) for of_rank in rows]
     parts[ranks.rank][...] = part
     views = [maker.view(x, "part", tuple(arrays.BYTES)) for x in parts]

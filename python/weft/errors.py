@@ -11,43 +11,78 @@ def listed(names: Sequence[str]) -> str:
 
 
 class Error(Exception):
-    """Raised by every call that fails in the library. `status` is the name that weft_status_name() gives."""
+    """Raised by every call that fails in the library. `status` is the name that weft_status_name() gives.
+
+    >>> try:
+    ...     weft.Gemm(1, 2, 0)
+    ... except weft.Error as error:
+    ...     print(error.status, error, sep=": ")
+    invalid: k 0 is not between 1 and 2147483647
+    """
 
     status = "failed"
 
 
 class Invalid(Error, ValueError):
-    """An argument is wrong; the message names it, its value and what is allowed."""
+    """An argument is wrong; the message names it, its value and what is allowed.
+
+    >>> weft.Attention(seq=8, heads=8, kv_heads=3)
+    Traceback (most recent call last):
+    weft.errors.Invalid: kv_heads 3 does not divide heads 8
+    """
 
     status = "invalid"
 
 
 class Unsupported(Error, NotImplementedError):
-    """The arguments are right, but this build or device cannot do it."""
+    """The arguments are right, but this build or device cannot do it.
+
+    >>> weft.recommend(weft.Gemm(64, 64, 64, "bf16"), "h100", cost="model")
+    Traceback (most recent call last):
+    weft.errors.Unsupported: ...not measured on h100...
+    """
 
     status = "unsupported"
 
 
 class NotFound(Error, LookupError):
-    """No such order, machine, file or device."""
+    """No such order, machine, file or device.
+
+    >>> weft.Machine("none")
+    Traceback (most recent call last):
+    weft.errors.NotFound: no machine "none"...
+    """
 
     status = "not found"
 
 
 class NoMemory(Error, MemoryError):
-    """There is not enough memory."""
+    """There is not enough memory.
+
+    >>> issubclass(weft.NoMemory, MemoryError)
+    True
+    """
 
     status = "out of memory"
 
 
 class Unreadable(Error, OSError):
-    """A file could not be read or written."""
+    """A file could not be read or written.
+
+    >>> weft.sweep(weft.Gemm(64, 64, 64), machines="gb10").plot().save("/nowhere/plot.svg")
+    Traceback (most recent call last):
+    weft.errors.Unreadable: .../nowhere/plot.svg...
+    """
 
     status = "input/output error"
 
 
 class Failed(Error, RuntimeError):
-    """The device or its driver failed; the message says what it reports."""
+    """The device or its driver failed; the message says what it reports.
+
+    >>> issubclass(weft.Failed, RuntimeError)
+    True
+    """
 
     status = "failed"
 

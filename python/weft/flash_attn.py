@@ -118,6 +118,10 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
     alibi_slopes is (heads,) or (batch, heads), s_aux (heads,): sinks. qv (batch, seqlen_q, heads, head_dim of v) are queries for the
     values: their products with v count as scores, too, and softmax_scale is 1 / sqrt(both head dims) by default. Gives out (batch, seqlen_q, heads, head_dim of v); with
     return_attn_probs (out, softmax_lse (batch, heads, seqlen_q), S_dmask), where S_dmask is None without dropout.
+
+    >>> q, k, v = (torch.randn(2, 30, 4, 64) for _ in range(3))
+    >>> flash_attn.flash_attn_func(q, k, v, causal=True).shape
+    torch.Size([2, 30, 4, 64])
     """
     _refuse(q, k, v)
     if qv is not None:
@@ -132,7 +136,11 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
 def flash_attn_qkvpacked_func(qkv, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
                               alibi_slopes=None, deterministic=False, return_attn_probs=False, *, q_descale=None, k_descale=None,
                               v_descale=None, attention_chunk=0, num_heads_q=None, sm_margin=0):  # fmt: skip
-    """flash_attn_func() of qkv (batch, seqlen, 3, heads, head_dim); with num_heads_q, of (batch, seqlen, heads + 2 heads_k, head_dim)."""
+    """flash_attn_func() of qkv (batch, seqlen, 3, heads, head_dim); with num_heads_q, of (batch, seqlen, heads + 2 heads_k, head_dim).
+
+    >>> flash_attn.flash_attn_qkvpacked_func(torch.randn(2, 30, 3, 4, 64), causal=True).shape
+    torch.Size([2, 30, 4, 64])
+    """
     _refuse(qkv)
     return _attention(*_unpacked(qkv, num_heads_q), dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes,
                       attention_chunk, None, return_attn_probs)  # fmt: skip
@@ -149,7 +157,11 @@ def _unpacked(qkv: Tensor, heads: Optional[int]) -> Any:
 
 def flash_attn_kvpacked_func(q, kv, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
                              alibi_slopes=None, deterministic=False, return_attn_probs=False):  # fmt: skip
-    """flash_attn_func() of q (batch, seqlen_q, heads, head_dim) and kv (batch, seqlen_k, 2, heads_k, head_dim)."""
+    """flash_attn_func() of q (batch, seqlen_q, heads, head_dim) and kv (batch, seqlen_k, 2, heads_k, head_dim).
+
+    >>> flash_attn.flash_attn_kvpacked_func(torch.randn(2, 30, 4, 64), torch.randn(2, 50, 2, 2, 64)).shape
+    torch.Size([2, 30, 4, 64])
+    """
     return _attention(q, *kv.unbind(2), dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, 0, None,
                       return_attn_probs)  # fmt: skip
 
@@ -171,6 +183,10 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k=None, max_seqlen_
     any strides. seqused_k says how many keys each sequence has; without it, cu_seqlens_k does. The result has no gradient then.
     `out` is the tensor that the result is written to. qv, which vLLM calls q_v, (total_q, heads, head_dim of v) is as in
     flash_attn_func().
+
+    >>> q, starts = torch.randn(50, 4, 64), torch.tensor([0, 20, 50], dtype=torch.int32)
+    >>> flash_attn.flash_attn_varlen_func(q, q, q, starts, starts, 30, 30, causal=True).shape
+    torch.Size([50, 4, 64])
     """
     qv = q_v if qv is None else qv
     _refuse(q, k, v, output_scale=output_scale, mask_mod=mask_mod, block_sparse_tensors=block_sparse_tensors,
@@ -193,7 +209,12 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k=None, max_seqlen_
 
 def flash_attn_varlen_qkvpacked_func(qkv, cu_seqlens, max_seqlen, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1),
                                      softcap=0.0, alibi_slopes=None, deterministic=False, return_attn_probs=False):  # fmt: skip
-    """flash_attn_varlen_func() of qkv (total, 3, heads, head_dim)."""
+    """flash_attn_varlen_func() of qkv (total, 3, heads, head_dim).
+
+    >>> starts = torch.tensor([0, 20, 50], dtype=torch.int32)
+    >>> flash_attn.flash_attn_varlen_qkvpacked_func(torch.randn(50, 3, 4, 64), starts, 30).shape
+    torch.Size([50, 4, 64])
+    """
     return _varlen(*qkv.unbind(1), (cu_seqlens, cu_seqlens), (max_seqlen, max_seqlen), dropout_p, softmax_scale, causal, window_size,
                    softcap, alibi_slopes, 0, None, return_attn_probs)  # fmt: skip
 
@@ -201,7 +222,12 @@ def flash_attn_varlen_qkvpacked_func(qkv, cu_seqlens, max_seqlen, dropout_p=0.0,
 def flash_attn_varlen_kvpacked_func(q, kv, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0, softmax_scale=None,
                                     causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False,
                                     return_attn_probs=False):  # fmt: skip
-    """flash_attn_varlen_func() of q (total_q, heads, head_dim) and kv (total_k, 2, heads_k, head_dim)."""
+    """flash_attn_varlen_func() of q (total_q, heads, head_dim) and kv (total_k, 2, heads_k, head_dim).
+
+    >>> starts = torch.tensor([0, 20, 50], dtype=torch.int32)
+    >>> flash_attn.flash_attn_varlen_kvpacked_func(torch.randn(50, 4, 64), torch.randn(50, 2, 2, 64), starts, starts, 30, 30).shape
+    torch.Size([50, 4, 64])
+    """
     return _varlen(q, *kv.unbind(1), (cu_seqlens_q, cu_seqlens_k), (max_seqlen_q, max_seqlen_k), dropout_p, softmax_scale, causal,
                    window_size, softcap, alibi_slopes, 0, None, return_attn_probs)  # fmt: skip
 
@@ -277,6 +303,13 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     Gives out (batch, seqlen_q, heads, head_dim of v), or packed as q is; with return_softmax_lse (out, softmax_lse), where
     softmax_lse is (batch, heads, seqlen_q), or packed (heads, total_q). scheduler_metadata is what get_scheduler_metadata() gave for these
     cache_seqlens.
+
+    >>> q, k, cache = torch.randn(2, 1, 4, 64), torch.randn(2, 1, 4, 64), torch.zeros(2, 100, 4, 64)
+    >>> used = torch.tensor([10, 0], dtype=torch.int32)
+    >>> flash_attn.flash_attn_with_kvcache(q, cache, cache.clone(), k, k, cache_seqlens=used, causal=True).shape
+    torch.Size([2, 1, 4, 64])
+    >>> torch.equal(cache[0, 10], k[0, 0])  # it was appended
+    True
     """
     _refuse(q, k_cache, v_cache, score_mod=score_mod, aux_tensors=aux_tensors)
     if (k is None) != (v is None) or (rotary_cos is None) != (rotary_sin is None):
@@ -330,6 +363,10 @@ def get_scheduler_metadata(batch_size, max_seqlen_q, max_seqlen_k, num_heads_q, 
     With it goes a weft.Prepared: the first of these calls deals out the keys of all sequences, and the others, with the same cache_seqlens,
     do not do it again. Where lengths change it is to be made anew. A copy of the tensor changes nothing, and neither does one of other
     arguments.
+
+    >>> used = torch.tensor([10, 20], dtype=torch.int32)
+    >>> flash_attn.get_scheduler_metadata(2, 1, 100, 4, 2, 64, used).dtype
+    torch.int32
     """
     metadata = cache_seqlens.new_empty((0,), dtype=torch.int32)
     metadata.weft_prepared = Prepared()

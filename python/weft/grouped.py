@@ -48,6 +48,11 @@ def grouped_matmul(a: Any, b: Any, *, starts: Any = None, counts: Any = None, al
 
     torch and JAX differentiate it; JAX arrays may be traced, bounds among them. torch computes the gradient of b group by group: for
     tensors on a GPU, give the bounds as a list.
+
+    >>> a, b = rng.standard_normal((100, 64), dtype=np.float32), rng.standard_normal((3, 64, 32), dtype=np.float32)
+    >>> c = weft.grouped_matmul(a, b, starts=[0, 70, 70, 100])
+    >>> np.allclose(c[70:], a[70:] @ b[2], atol=1e-4)
+    True
     """
     if (starts is None) == (counts is None):
         raise Invalid("give starts, or counts: one of them")

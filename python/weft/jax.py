@@ -9,12 +9,15 @@ from typing import Any, List, Optional, Tuple
 import jax
 
 from . import caches, compute, features, jax_products, problems, schedules, xla
-from .compute import linear, matmul  # noqa: F401 (they take JAX arrays as they are, and so does the next)
+from .compute import linear, matmul  # they take JAX arrays as they are, and so does the next
 from .errors import Invalid, Unsupported
 from .frameworks import JAX
-from .grouped import grouped_matmul  # noqa: F401
+from .grouped import grouped_matmul
+from .jax_ring import ring_attention
 from .operations import ATTENTION, ATTENTION_BACKWARD, attention_options
 from .xla import Call
+
+__all__ = ["attention", "grouped_matmul", "linear", "matmul", "ring_attention"]
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -84,6 +87,10 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[f
 
     Runs where JAX runs: on the CPU or an NVIDIA GPU. q, k, v, sinks and an added bias have gradients; alibi has
     none, and neither has an attention with qv. That of a bias takes (batch, heads, seq, kv_seq) float32 for a while, as it is summed up behind the kernel.
+
+    >>> q = jax.random.normal(jax.random.key(0), (1, 128, 4, 64))
+    >>> jax.jit(lambda q: weft.jax.attention(q, q, q, causal=True))(q).shape
+    (1, 128, 4, 64)
     """
     problems.number_of("layout", layout, problems.LAYOUTS)
     numbers, beside, extra, seed = _asked(q, features.asked(q, **options) if options else asked)

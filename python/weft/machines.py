@@ -6,15 +6,21 @@ import ctypes
 import os
 from typing import Optional, Union
 
-from . import _c
+from . import _c, notebook
 from .sheets import Sheet
 
 
-class Machine(Sheet):
+class Machine(Sheet, notebook.Shown):
     """A machine: a built-in one by name ("h200"), or a machine file by path (anything with a "/" or ending in ".ini").
 
     Its numbers are attributes: machine.workers, machine.l2_bytes, machine.dram_bandwidth, ... (include/weft/machine.h has them
     all, with their units).
+
+    >>> weft.Machine("h200")
+    <weft.Machine h200: NVIDIA H200 SXM, 132 workers, 2 x 30 MiB of L2>
+    >>> larger = weft.Machine("h200").replace(l2_bytes=96 << 20)
+    >>> larger.l2_bytes // 2**20, weft.Machine("h200").dram_bandwidth / 1e12
+    (96, 4.8)
     """
 
     _noun, _structure = "machine", _c.Machine

@@ -1,4 +1,4 @@
-"""Pictures for notebooks: the way an order goes over its grid, and comparisons with bars. Plain HTML and SVG, no script."""
+"""Pictures for notebooks: the way an order goes over its grid. Plain HTML and SVG, no script."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from . import notebook
 from .plans import Plan, plan
 from .problems import Attention, Gemm, Problem
 from .schedules import Schedule, orders
-from .simulation import Comparison
 
 _CELL_WITH_NUMBER = 20  # pixels
 _MOST_ROWS, _MOST_COLS = 64, 96  # positions drawn; the rest of a larger grid is said in words
@@ -102,32 +101,3 @@ def _of_schedule(schedule: Schedule) -> str:
     problem, tile = _SAMPLES[order.subject]
     drawn = Schedule(tile, schedule.order, group=schedule.group, axis=schedule.axis, domains=schedule.domains)
     return f"<figure style='margin:0'><figcaption>{words}</figcaption>{order_svg(plan(problem, drawn))}</figure>"
-
-
-def _bar(value: float, most: float, text: str) -> str:
-    share = 100 * value / most if most else 0
-    return (
-        '<td style="text-align:right;min-width:9em;background:linear-gradient(90deg,#a5c8f0 '
-        f'{share:.1f}%,transparent {share:.1f}%)">{escape(text)}</td>'
-    )
-
-
-@notebook.html.register(Comparison)
-def _of_comparison(comparison: Comparison) -> str:
-    """A table: a row for each schedule, bars for the predicted time, the misses and the hits."""
-    rows = comparison.rows
-    slowest = max(s.seconds for _, s in rows)
-    missed = max(s.total.misses for _, s in rows)
-    best = comparison.best[0]
-    lines = []
-    for name, s in rows:
-        bars = _bar(s.seconds, slowest, f"{s.seconds * 1e3:.3f} ms") + _bar(s.total.misses, missed, f"{s.total.misses:,}")
-        bars += _bar(s.total.hit_rate, 1, f"{s.total.hit_rate:.1%}")
-        shown = f"<b>{escape(name)}</b>" if name == best else escape(name)
-        lines.append(f'<tr><td style="text-align:left">{shown}</td>{bars}</tr>')
-    given = ", ".join(f"{name} {value}" for name, value in dataclasses.asdict(comparison.problem).items() if value)
-    head = "".join(f"<th>{title}</th>" for title in ("schedule", "predicted time", "L2 misses", "L2 hits"))
-    return (
-        f"<table><caption>{comparison.problem.subject}, {escape(given)}, on {escape(comparison.machine)}: simulated</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-    )

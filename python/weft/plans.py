@@ -29,7 +29,12 @@ def device_of(name: str) -> Tuple[int, int]:
 
 
 class Plan(notebook.Shown):
-    """A plan of the library, from weft.plan()."""
+    """A plan of the library, from weft.plan().
+
+    >>> plan = weft.plan(weft.Gemm(300, 300, 64), {"order": "raster-n", "tile": (128, 128, 64)})
+    >>> plan.grid, plan.tiles(2), plan.device
+    ((1, 3, 3), [(0, 0, 0), (0, 0, 1)], 'cpu')
+    """
 
     def __init__(self, problem: _c.Structure, schedule: schedules.Schedule, machine: Optional[_c.Machine], device: Tuple[int, int],
                  kernel: Optional[str] = None, mode: int = 0, brings_workspace: bool = False):  # fmt: skip
@@ -143,6 +148,9 @@ def plan(problem: Problem, schedule: schedules.ScheduleLike = None, machine: mac
               follow a colon: "study:precise,no-prefetch,ctas=2"
     mode      how to choose what is open: "estimate" by the model, "measure" as it was tuned before or else by timing candidates
               for some seconds, "stored" as it was tuned before or weft.NotFound
+
+    >>> weft.plan(weft.Attention(seq=4096, dtype="fp16"), {"sweep": "sawtooth"}, "gb10").schedule.sweep
+    'sawtooth'
     """
     problems.check(problem)
     made = machines.of(machine)
@@ -153,7 +161,10 @@ def plan(problem: Problem, schedule: schedules.ScheduleLike = None, machine: mac
 def check_runs() -> None:
     """Raises weft.Invalid for what runs on a GPU have found wrong since somebody was last told: an entry of a block_table that is needed
     and names no page, a kv_used below 0 or beyond the table. A call tells of the calls before it that had arrays of the same form; who
-    replays CUDA graphs asks here. Waits for nothing: what is still under way may be told later."""
+    replays CUDA graphs asks here. Waits for nothing: what is still under way may be told later.
+
+    >>> weft.check_runs()  # nothing was wrong
+    """
     for made in list(_on_gpus):
         made.check()
 

@@ -19,6 +19,11 @@ class Prepared:
     On a GPU the first of these calls also deals out the keys of all sequences to the SMs, which later ones do not do again. Make a new one
     when lengths change, for each step or each CUDA graph: a graph that captured the first call deals out anew whenever it is replayed. A
     call with other arrays of lengths, of another form or on another stream is prepared by itself. Results are the same bits as without.
+
+    >>> q, k, v = (rng.standard_normal((1, 128, 4, 64), dtype=np.float32) for _ in range(3))
+    >>> layers, used = weft.Prepared(), np.array([100], np.int32)
+    >>> for layer in range(2):
+    ...     o = weft.attention(q, k, v, kv_used=used, prepared=layers)
     """
 
     def __init__(self) -> None:

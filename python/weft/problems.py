@@ -1,4 +1,4 @@
-"""Problems: what to compute, without the data. For weft.plan(), weft.simulate() and weft.compare()."""
+"""Problems: what to compute, without the data. For weft.plan(), weft.simulate() and weft.compare(). Each is checked when it is made."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import itertools
 import math
 from typing import Any, ClassVar, Dict, Mapping, Optional, Sequence, Tuple
 
-from . import _c
+from . import _c, notebook
 from .errors import Invalid
 from .schedules import whole
 
@@ -51,6 +51,13 @@ def number_in(what: str, number: Any) -> float:
         return float(number)
     except (TypeError, ValueError):
         raise Invalid(f"{what} {number!r} is not a number") from None
+
+
+def whole_numbers(name: str, values: Any) -> Tuple[int, ...]:
+    """A list of whole numbers."""
+    if not hasattr(values, "__iter__") or isinstance(values, str):
+        raise Invalid(f"{name} {values!r} is not a list of whole numbers")
+    return tuple(whole(name, value) for value in values)
 
 
 def starts_of(lengths: Sequence[int]) -> Tuple[int, ...]:
@@ -97,11 +104,18 @@ def number_of(what: str, name: str, names: tuple) -> int:
     return names.index(name)
 
 
-class Problem:
-    """What every problem has: an operation, a form for C, a count of its work."""
+class Problem(notebook.Brief):
+    """What every problem has: an operation, a form for C, a count of its work. A dataclass, checked by the library when it is made."""
 
     operation: ClassVar[int]  # enum weft_operation
     subject: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, str) and hasattr(value, "__iter__"):  # lengths: a caller's list or array may change later
+                object.__setattr__(self, field.name, tuple(value))
+        _c.call(_c.library.weft_problem_check, ctypes.byref(self.to_c()))
 
     def to_c(self) -> _c.Structure:
         raise NotImplementedError
@@ -119,7 +133,7 @@ def check(problem: Any) -> None:
                       "a weft.Combine or a weft.GroupedGemm")  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Attention(Problem):
     """O = softmax(scale Q K^T) V for each batch and head: Q and O are (batch, seq, heads, head_dim), K and V
     (batch, kv_seq, kv_heads, head_dim), packed. kv_heads and kv_seq are heads and seq where they are left out.
@@ -134,6 +148,12 @@ class Attention(Problem):
     qv         queries for the values, as for weft.attention(): True where there are some
     o_dtype    of results, O or gradients: "fp32", or None: as the others
     flops      4 batch heads seq kv_seq head_dim, halved when causal
+
+    >>> weft.Attention(seq=4096, heads=8, head_dim=128, causal=True).flops / 1e9
+    34.359738368
+    >>> weft.Attention(seq=4096, heads=8, kv_heads=3)
+    Traceback (most recent call last):
+    weft.errors.Invalid: kv_heads 3 does not divide heads 8
     """
 
     seq: int
@@ -183,7 +203,7 @@ class Attention(Problem):
                  "head_dim_v": self.head_dim_v or 0, "prefix": self.prefix}  # fmt: skip
         offset = None if self.offset is None else whole("offset", self.offset)
         given = {"q_starts": self.lengths, "kv_starts": self.kv_lengths}
-        known = {name: starts_of([whole("lengths", x) for x in lengths]) for name, lengths in given.items() if lengths is not None}
+        known = {name: starts_of(whole_numbers("lengths", lengths)) for name, lengths in given.items() if lengths is not None}
         if self.kv_used is not None:
             known["kv_used"] = self.of_each("kv_used", self.kv_used)
         return _c.problem(
@@ -199,16 +219,25 @@ class Attention(Problem):
 
 class AttentionBackward(Attention):
     """The gradients of an attention: dQ, dK and dV from Q, K, V and dO, each laid out like the tensor it belongs to. The fields are
-    those of weft.Attention; flops are 2.5 times as many. The CPU runs it."""
+    those of weft.Attention; flops are 2.5 times as many. The CPU runs it.
+
+    >>> backward = weft.AttentionBackward(seq=4096, dtype="bf16")
+    >>> backward.flops / weft.Attention(seq=4096, dtype="bf16").flops
+    2.5
+    """
 
     operation: ClassVar[int] = _c.ATTENTION_BACKWARD
     subject: ClassVar[str] = "attention-backward"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Gemm(Problem):
     """C = A B, with A (m, k), B (k, n) and C (m, n), row-major and packed. dtype is "fp32", "fp16", "bf16" or, to simulate, "fp8";
-    precision is what a GPU makes of fp32, "fp32", "bf16x3" or "tf32", as for weft.matmul(); flops are 2 m n k."""
+    precision is what a GPU makes of fp32, "fp32", "bf16x3" or "tf32", as for weft.matmul(); flops are 2 m n k.
+
+    >>> weft.simulate(weft.Gemm(4096, 4096, 1024, "bf16"), {"order": "hilbert"}, "h100").schedule.order
+    'hilbert'
+    """
 
     m: int
     n: int
@@ -226,7 +255,7 @@ class Gemm(Problem):
                           precision=number_of("precision", self.precision, PRECISIONS))  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Combine(Problem):
     """O of an attention from `parts` parts of it, each of the same queries over other keys, (batch, seq, heads, head_dim), packed. dtype
     is "fp32", "fp16", "bf16" or, to simulate, "fp8"; flops are 2 parts batch seq heads head_dim.
@@ -234,6 +263,9 @@ class Combine(Problem):
     o_dtype   of O; None: as the parts
     into      O and its LSE hold a part already, beside `parts` others
     sum       the parts are added up, without weights: half as many flops
+
+    >>> weft.plan(weft.Combine(seq=64, head_dim=128, heads=8, parts=4)).subject
+    'combine'
     """
 
     seq: int
@@ -258,7 +290,7 @@ class Combine(Problem):
                           layout=number_of("layout", self.layout, LAYOUTS))  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class GroupedGemm(Problem):
     """C_g = A_g B_g for groups of unlike numbers of rows, as a mixture of experts has them, with B (groups, k, n), row-major and packed.
 
@@ -266,6 +298,9 @@ class GroupedGemm(Problem):
     masked      each group has room for so many rows, of which the first ones count: A is (groups, masked, k), C (groups, masked, n)
     dtype       "fp32", "fp16", "bf16" or, to simulate, "fp8"
     flops       2 n k for each row of a group
+
+    >>> weft.GroupedGemm((70, 0, 30), n=128, k=64).flops
+    1638400.0
     """
 
     group_rows: Tuple[int, ...]
@@ -279,7 +314,7 @@ class GroupedGemm(Problem):
 
     def to_c(self) -> _c.GroupedGemm:
         dtype = number_of("dtype", self.dtype, DTYPES)
-        counts = [whole("group_rows", rows) for rows in self.group_rows]
+        counts = whole_numbers("group_rows", self.group_rows)
         if any(rows < 0 for rows in counts) or sum(counts) >= 2**31:
             raise Invalid(f"group_rows {self.group_rows} are not numbers from 0 on that add up to less than 2^31")
         if self.masked is None:

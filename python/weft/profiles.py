@@ -14,6 +14,9 @@ class Profile(Sheet):
     ".ini").
 
     Its numbers are attributes: profile.stages, profile.spread_tile, ... (include/weft/profile.h has them all, with their units).
+
+    >>> weft.Profile("flash-attention-3").stages
+    2
     """
 
     _noun, _structure = "profile", _c.Profile
@@ -31,5 +34,9 @@ def of(profile: ProfileLike) -> Optional[Profile]:
 
 
 def profiles() -> List[Profile]:
-    """The built-in profiles."""
+    """The built-in profiles.
+
+    >>> "generic" in [profile.name for profile in weft.profiles()]
+    True
+    """
     return [Profile(name) for name in Profile.names()]

@@ -1,4 +1,4 @@
-"""Groups of ranks, and how they talk: MPI through mpi4py's communicators, torch's process groups, and threads of this process.
+"""Groups of ranks, and how they talk: MPI through mpi4py's communicators, torch's process groups, NCCL, and threads of this process.
 
 A group has a transport, which is a table of functions that the library calls: those of libweft_mpi or of the library's threads, or
 callbacks that hand messages to torch. No exception leaves a callback: it becomes a status, and is raised again behind the library's call.
@@ -37,7 +37,12 @@ class Part(NamedTuple):
 
 
 class Group:
-    """Some ranks, of which this process (or thread) is one. One call at a time talks: `lock` sees to that."""
+    """Some ranks, of which this process (or thread) is one. One call at a time talks: `lock` sees to that.
+
+    >>> group = weft.dist.Threads(3).rank(1)
+    >>> group.rank, group.size
+    (1, 3)
+    """
 
     def __init__(self, transport: _c.Transport):
         self.transport, self.rank, self.size = transport, transport.rank, transport.size
@@ -58,6 +63,8 @@ class Group:
     def trade(self, sends: Sequence[Part], receives: Sequence[Part], seconds: float) -> None:
         """Sends and receives memory; all ranks do so together."""
         t = self.transport
+        if t.on_device == _c.DEVICE_MEMORY:
+            raise Unsupported("the group sends GPUs' memory only: give it words, a group of the same ranks for the host's")
         test, cancel = cast(t.test, _TEST), cast(t.cancel, _CANCEL)
         message, open_requests = _c.Message(), []
         with self.lock:
@@ -90,7 +97,11 @@ class Group:
 
 
 class Threads:
-    """Ranks that are threads of this process, for tests and first steps: Threads(4).rank(i) is the group of the i-th."""
+    """Ranks that are threads of this process, for tests and first steps: Threads(4).rank(i) is the group of the i-th.
+
+    >>> weft.dist.Threads(3).rank(2).rank
+    2
+    """
 
     def __init__(self, size: int):
         self._handle = c_void_p()
@@ -106,6 +117,44 @@ class Threads:
         group = Group(transport)
         group.threads = self  # type: ignore[attr-defined] # the transport points into it
         return group
+
+
+# ---- NCCL ----
+
+
+def nccl_id() -> bytes:
+    """What the ranks of a new weft.dist.Nccl have in common: made at one of them, and brought to the others by the program."""
+    made = ctypes.create_string_buffer(128)
+    _c.call(_c.library.weft_nccl_id_make, made)
+    return made.raw
+
+
+class Nccl(Group):
+    """Ranks by NCCL, each with a GPU; all make it together.
+
+    id      what nccl_id() gave at one rank
+    device  which GPU is this rank's
+    words   a group of the same ranks that sends the host's memory: by it a rank that is lost is told from one that computes, and
+            weft.dist.join() goes. None: there is none
+    seconds after which a rank that has not come is given up
+    """
+
+    def __init__(self, rank: int, size: int, id: bytes, device: int = 0, *, words: Optional[Group] = None, seconds: float = 60.0):
+        if len(id) != 128:
+            raise Invalid(f"id has {len(id)} bytes, not the 128 of weft.dist.nccl_id()")
+        self._handle, self._words, transport = c_void_p(), words, _c.Transport()
+        known = ctypes.create_string_buffer(id, 128)
+        options = _c.NcclOptions(ctypes.pointer(_c.Device(_c.CUDA, device)), None, cast(known, c_void_p), rank, size,
+                                 None if words is None else ctypes.pointer(words.transport), seconds)  # fmt: skip
+        _c.call(_c.library.weft_nccl_open, byref(self._handle), byref(options), byref(transport))
+        super().__init__(transport)
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) and _c is not None:
+            _c.library.weft_nccl_close(self._handle)
+
+    def trade(self, sends: Sequence[Part], receives: Sequence[Part], seconds: float) -> None:
+        (super() if self._words is None else self._words).trade(sends, receives, seconds)
 
 
 # ---- MPI ----
@@ -208,9 +257,8 @@ class Torch(Group):
 
         self._torch, self._group = torch, group
         rank, size = distributed.get_rank(group), distributed.get_world_size(group)
-        backend = distributed.get_backend_config(group) if hasattr(distributed, "get_backend_config") else distributed.get_backend(group)
-        if "gloo" not in str(backend) and "mpi" not in str(backend):
-            raise Unsupported(f"the group's backend is {backend}: ranks compute on the CPU, for which gloo and mpi talk")
+        if not Torch.takes_host(group):
+            raise Unsupported(f"the group's backend is {Torch.backend(group)}, which does not send the host's memory as gloo and mpi do")
         self._requests: Dict[int, _Request] = {}
         self._given_up: Dict[tuple, List[_Request]] = {}  # receives, which the next one takes over
         self._queues: Dict[tuple, Any] = {}
@@ -218,6 +266,16 @@ class Torch(Group):
         self._callbacks = (_BEGIN(self._guarded(self._send)), _BEGIN(self._guarded(self._receive)), _TEST(self._guarded(self._test)),
                            _CANCEL(self._cancel))  # fmt: skip
         super().__init__(_c.Transport(None, rank, size, 0, *(cast(callback, c_void_p).value for callback in self._callbacks)))
+
+    @staticmethod
+    def backend(group: Any) -> str:
+        import torch.distributed as distributed
+
+        return str(distributed.get_backend_config(group) if hasattr(distributed, "get_backend_config") else distributed.get_backend(group))
+
+    @staticmethod
+    def takes_host(group: Any) -> bool:
+        return any(name in Torch.backend(group) for name in ("gloo", "mpi"))
 
     def _guarded(self, function: Callable[..., None]) -> Callable[..., int]:
         def call(_self: Any, *arguments: Any) -> int:
@@ -286,7 +344,33 @@ class Torch(Group):
 
 # ---- which of them ----
 
-_torch_groups: Dict[int, Torch] = {}  # by the process groups that they hold
+_torch_groups: Dict[tuple, Group] = {}  # by the process groups that they hold, and the GPU, where NCCL sends its memory
+
+
+def spread(group: Any, made: Optional[bytes]) -> bytes:
+    """What the first rank of a process group has made, at all of them."""
+    import torch.distributed as distributed
+
+    box = [made]
+    distributed.broadcast_object_list(box, src=distributed.get_global_rank(group, 0), group=group)
+    return box[0]  # type: ignore[return-value]
+
+
+def _torch_group(group: Any, like: Any) -> Group:
+    """A process group for tensors like one: by NCCL where it is on a GPU and the group's backend has NCCL. Other backends send what is on
+    a GPU by way of the host."""
+    import torch.distributed as distributed
+
+    on_gpu = getattr(like, "is_cuda", False) and "nccl" in Torch.backend(group)
+    key = (id(group), like.device.index if on_gpu else None)
+    if key not in _torch_groups:
+        rank = distributed.get_rank(group)
+        words = _torch_group(group, None) if on_gpu and Torch.takes_host(group) else None
+        _torch_groups[key] = (
+            Nccl(rank, distributed.get_world_size(group), spread(group, nccl_id() if rank == 0 else None), like.device.index, words=words)
+            if on_gpu else Torch(group)
+        )  # fmt: skip
+    return _torch_groups[key]
 
 
 def group_of(group: Any, like: Any = None) -> Group:
@@ -320,6 +404,4 @@ def group_of(group: Any, like: Any = None) -> Group:
         raise Invalid("this process is none of the group's")
     if torch is None or not isinstance(group, torch.distributed.ProcessGroup):
         raise Invalid(f"group is a {type(group).__name__}, not a communicator of mpi4py, a process group of torch or a weft.dist.Threads' rank")
-    if id(group) not in _torch_groups:
-        _torch_groups[id(group)] = Torch(group)
-    return _torch_groups[id(group)]
+    return _torch_group(group, like)

@@ -15,7 +15,12 @@ _ALL = 1  # enum weft_search_space
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """A schedule that was ranked. What was not simulated has None for seconds and what follows."""
+    """A schedule that was ranked. What was not simulated has None for seconds and what follows.
+
+    >>> first = weft.recommend(weft.Gemm(1408, 1152, 256, "bf16"), "h100").candidates[0]
+    >>> first.seconds < 1e-3 and first.simulated == 1
+    True
+    """
 
     name: str
     schedule: schedules.Schedule
@@ -37,6 +42,12 @@ class Recommendation(notebook.Shown):
     cost        what ranked: "model" of the kernels here, or "simulator"
     candidates  in the order of the rule; the first is the recommended one
     baseline    the plain schedule of the same tile, or the next best; None where there is no other
+
+    >>> found = weft.recommend(weft.Gemm(1408, 1152, 256, "bf16"), "h100")
+    >>> found.schedule == found.candidates[0].schedule and len(found.why) >= 3
+    True
+    >>> sorted(found.elsewhere)
+    ['cutlass', 'flash-attention', 'triton']
     """
 
     machine: str
@@ -47,6 +58,9 @@ class Recommendation(notebook.Shown):
     rule: str
     candidates: Tuple[Candidate, ...]
     baseline: Optional[Candidate]
+
+    def __repr__(self) -> str:
+        return f"<weft.Recommendation on {self.machine}, of {len(self.candidates)} schedules: {self.candidates[0].name}\n  {self.why[0]}>"
 
     def __str__(self) -> str:
         return "\n".join([f"{self.candidates[0].name} on {self.machine}", *(f"  {sentence}" for sentence in self.why)])
@@ -117,6 +131,12 @@ def recommend(problem: problems.Problem, machine: machines.MachineLike = None, *
     device    "cpu" or "cuda", for machine=None: its kernels are ranked by the model that plans and the tuner go by
     cost      "simulator" or "model"; None: the model where the kernels here were measured on the machine, else the simulator
     progress  called with steps simulated so far and in all, about
+
+    >>> found = weft.recommend(weft.Attention(seq=4096, heads=16, head_dim=128, dtype="bf16"), "h200")
+    >>> found.schedule.tile, found.cost
+    ((192, 80), 'model')
+    >>> print(found.why[1])
+    what binds: products (...
     """
     problems.check(problem)
     if cost not in (None, *COSTS):

@@ -15,7 +15,11 @@ _SUBJECTS = ("gemm", "attention", "any")  # by enum weft_grid_kind: what has suc
 
 @dataclasses.dataclass(frozen=True)
 class Order:
-    """One order: its name, "gemm" or "attention", the fields of a schedule that it takes ("group", "domains"), a line about it."""
+    """One order: its name, "gemm" or "attention", the fields of a schedule that it takes ("group", "domains"), a line about it.
+
+    >>> [order.subject for order in weft.orders() if order.name == "reverse"]
+    ['attention']
+    """
 
     name: str
     subject: str
@@ -45,19 +49,31 @@ def _names(what: str) -> Tuple[str, ...]:
 
 
 def orders(subject: Optional[str] = None) -> List[Order]:
-    """Every order that has a name of its own, or those for `subject`: "gemm" or "attention"."""
+    """Every order that has a name of its own, or those for `subject`: "gemm" or "attention".
+
+    >>> "hilbert" in [order.name for order in weft.orders("gemm")]
+    True
+    """
     if subject not in (None, *_SUBJECTS[:2]):
         raise Invalid(f'subject {subject!r} is not "gemm" or "attention"')
     return [order for order in _orders() if order.subject in (subject, *(_SUBJECTS[:2] if subject is None else ()))]
 
 
 def sweeps() -> List[str]:
-    """The paths that a tile takes through its steps: "forward", "sawtooth", "pair"; backward also "shift", "shift-causal", "descending", "fold-causal", "climb"."""
+    """The paths that a tile takes through its steps: "forward", "sawtooth", "pair"; backward also "shift", "shift-causal", "descending", "fold-causal", "climb".
+
+    >>> weft.sweeps()[:3]
+    ['forward', 'sawtooth', 'pair']
+    """
     return list(_names("sweep"))
 
 
 def dispatches() -> List[str]:
-    """How positions reach workers: "grid", "static", "dynamic"."""
+    """How positions reach workers: "grid", "static", "dynamic".
+
+    >>> weft.dispatches()
+    ['grid', 'static', 'dynamic']
+    """
     return list(_names("dispatch"))
 
 
@@ -73,8 +89,8 @@ def _name(what: str, number: int) -> Optional[str]:
     return None if number == 0 else _names(what)[number - 1]
 
 
-@dataclasses.dataclass(frozen=True)
-class Schedule(notebook.Shown):
+@dataclasses.dataclass(frozen=True, repr=False)
+class Schedule(notebook.Brief, notebook.Shown):
     """Tile shape, order, sweep, dispatch and cluster. What is left out, the plan chooses.
 
     tile     (queries, keys) of an attention, (rows, columns, k step) of a GEMM; a 0 is chosen
@@ -87,6 +103,12 @@ class Schedule(notebook.Shown):
     cluster  CTAs in a cluster, over rows x columns of the grid of tiles
     split    on a GPU: CTAs of a cluster that share out the steps of a tile; attention backward: 1 to 8
              parts, one for each CTA: of the heads that share keys as far as it divides them, then of each head's queries
+
+    >>> weft.Schedule(tile=(64, 64), sweep="sawtooth")
+    Schedule(tile=(64, 64), sweep='sawtooth')
+    >>> backwards = weft.Schedule((128, 128, 64), lambda position, grid: grid[1] * grid[2] - 1 - position)
+    >>> weft.plan(weft.Gemm(300, 300, 64), backwards).tiles(1)
+    [(0, 2, 2)]
     """
 
     tile: Tuple[int, ...] = ()
@@ -105,6 +127,7 @@ class Schedule(notebook.Shown):
         for name, most in (("tile", 3), ("cluster", 2)):
             object.__setattr__(self, name, _sizes(name, getattr(self, name), most))
         object.__setattr__(self, "order", custom.kept(self.order))
+        to_c(dataclasses.replace(self, order=None) if custom.is_custom(self.order) else self)  # refuses unknown names
 
     def __str__(self) -> str:
         order = "custom" if custom.is_custom(self.order) else self.order
@@ -144,13 +167,10 @@ def whole(name: str, value: Any) -> int:
     return number
 
 
-_CHOSEN = Schedule()
-
-
 def of(schedule: ScheduleLike) -> Schedule:
     """A Schedule from what a caller may give: one, a mapping of its fields, or None."""
     if schedule is None:
-        return _CHOSEN
+        return Schedule()
     if isinstance(schedule, Schedule):
         return schedule
     if not isinstance(schedule, Mapping):

@@ -13,7 +13,19 @@ from .problems import Attention, Problem
 
 @dataclasses.dataclass(frozen=True)
 class Traffic:
-    """What a profiler counts, for one domain or for all; include/weft/sim.h says what each is."""
+    """What a profiler counts, for one domain or for all.
+
+    sectors            looked up in the L2, 32 bytes each on most machines; sectors_from_sm of them asked for by workers
+    hits, misses       of the sectors looked up; hit_rate is the share of hits
+    fabric_sectors     that crossed between domains
+    llc_hits           misses that the last-level cache served
+    dram_read_bytes, dram_write_bytes
+    added, waited      attention backward: sectors added to sums; nanoseconds that a worker waits for its turns, in the mean
+
+    >>> ran = weft.simulate(weft.Attention(seq=4096, dtype="fp16"), None, "h200")
+    >>> sum(domain.misses for domain in ran.domains) == ran.total.misses
+    True
+    """
 
     sectors: int
     sectors_from_sm: int
@@ -37,10 +49,23 @@ def _traffic(c: _c.Traffic) -> Traffic:
 
 
 @dataclasses.dataclass(frozen=True)
-class Simulation:
-    """What came out: traffic in total and per domain, the predicted time, and the schedule with every choice made.
+class Simulation(notebook.Shown):
+    """What weft.simulate() predicts.
 
-    A trace has no schedule, and no TFLOP/s unless it says how much it computes.
+    seconds, tflops    predicted; rate is the latter in words, in a unit that suits it
+    efficiency         the rate over the machine's rate of matrix products in the dtype; None where that is not known, and of a trace
+    misses, hits, hit_rate, sectors, dram_read_bytes, dram_write_bytes  of `total`, the traffic of all domains; `domains` has that of each
+    compulsory_misses  what an infinite cache would miss
+    schedule           with every choice made; a trace has none, and no tflops unless it says how much it computes
+    simulated          the share of the steps that was simulated; 1 without a limit
+    profile, seed, piece_visits, elapsed_seconds  the kernel's profile, the seed, how often a worker asked for a piece, what the
+                       simulation took
+
+    >>> ran = weft.simulate(weft.Attention(seq=32768, dtype="fp16"), {"tile": (64, 64)}, "gb10")
+    >>> ran.misses, ran.compulsory_misses
+    (524288, 524288)
+    >>> print(f"{ran.rate}, {ran.efficiency:.0%} of the machine's")
+    69.8 TFLOP/s, 56% of the machine's
     """
 
     machine: str
@@ -55,6 +80,28 @@ class Simulation:
     seed: int
     simulated: float
     profile: str
+    peak_tflops: Optional[float] = None  # of the machine, in the problem's dtype
+
+    sectors = property(lambda self: self.total.sectors)
+    hits = property(lambda self: self.total.hits)
+    misses = property(lambda self: self.total.misses)
+    hit_rate = property(lambda self: self.total.hit_rate)
+    dram_read_bytes = property(lambda self: self.total.dram_read_bytes)
+    dram_write_bytes = property(lambda self: self.total.dram_write_bytes)
+
+    @property
+    def rate(self) -> str:
+        return _c.library.weft_rate_text(self.tflops).text.decode()
+
+    @property
+    def efficiency(self) -> Optional[float]:
+        return self.tflops / self.peak_tflops if self.peak_tflops else None
+
+    def __repr__(self) -> str:
+        of = "a trace" if self.schedule is None else str(self.schedule)
+        rate = f", {self.rate}" if self.tflops else ""
+        return (f"<weft.Simulation on {self.machine}: {of}\n  {self.seconds * 1e3:.4g} ms{rate}, {self.misses:,} L2 misses, "
+                f"{self.hit_rate:.2%} hits, {self.dram_read_bytes / 1e9:.4g} GB read from DRAM>")  # fmt: skip
 
 
 def options(profile: profiles.ProfileLike, drift: Optional[float], seed: int, stages: Optional[int], limit: int):
@@ -79,12 +126,14 @@ def _pages(problem: Problem, table: Sequence[Sequence[int]]):
     return (ctypes.c_int32 * len(entries))(*entries)
 
 
-def result(machine: machines.Machine, schedule: Optional[schedules.Schedule], out: _c.Simulation, domains) -> Simulation:
+def result(machine: machines.Machine, schedule: Optional[schedules.Schedule], out: _c.Simulation, domains,
+           dtype: Optional[str] = None) -> Simulation:  # fmt: skip
     """What the library gave, as a Simulation."""
+    peak = getattr(machine, f"matrix_{dtype}") / 1e12 if dtype else 0
     return Simulation(
         machine.name, schedule, _traffic(out.total), tuple(map(_traffic, domains[: machine.domains])),
         out.compulsory_misses, out.piece_visits, out.seconds, out.tflops, out.elapsed_seconds, out.seed, out.simulated,
-        out.profile.decode(),
+        out.profile.decode(), peak or None,
     )  # fmt: skip
 
 
@@ -102,6 +151,9 @@ def simulate(problem: Problem, schedule: schedules.ScheduleLike = None, machine:
     stages    steps that a worker requests ahead of the one it computes; None: the profile's
     limit     start no tile after this many steps, and scale what was counted; 0: simulate all
     page_table  an attention with pages: the pages of each sequence, kv_seq / page of them; None: all apart, and nobody shares one
+
+    >>> weft.simulate(weft.Attention(seq=32768, dtype="fp16"), {"tile": (64, 64), "sweep": "sawtooth"}, "gb10").misses
+    524288
     """
     where = machines.of(machine) or machines.Machine.host()
     plan = plans.plan(problem, schedule, where)
@@ -110,7 +162,7 @@ def simulate(problem: Problem, schedule: schedules.ScheduleLike = None, machine:
     if page_table is not None:
         given.page_table = _pages(problem, page_table)
     _c.call(_c.library.weft_simulate, plan._handle, ctypes.byref(given), ctypes.byref(out), domains)
-    return result(where, plan.schedule, out, domains)
+    return result(where, plan.schedule, out, domains, problem.dtype)
 
 
 def curve_points(count: int):
@@ -122,7 +174,12 @@ def curve_points(count: int):
 
 def curve(problem: Problem, schedule: schedules.ScheduleLike = None, machine: machines.MachineLike = None, *,
           count: int = 64) -> List[Tuple[int, int]]:  # fmt: skip
-    """(bytes of one domain's L2, misses) for `count` sizes of the L2, from almost nothing to all of the data."""
+    """(bytes of one domain's L2, misses) for `count` sizes of the L2, from almost nothing to all of the data.
+
+    >>> points = weft.curve(weft.Gemm(4096, 4096, 512, "bf16"), {"order": "raster-n"}, "h100", count=4)
+    >>> [misses for _, misses in points] == sorted((misses for _, misses in points), reverse=True)
+    True
+    """
     plan, points = plans.plan(problem, schedule, machine), curve_points(count)
     _c.call(_c.library.weft_simulate_curve, plan._handle, None, points, count)
     return [(point.l2_bytes, point.misses) for point in points]
@@ -130,7 +187,14 @@ def curve(problem: Problem, schedule: schedules.ScheduleLike = None, machine: ma
 
 @dataclasses.dataclass(frozen=True)
 class Comparison(notebook.Shown):
-    """One problem under several schedules on one machine: (name, simulation) for each, in the order they were given."""
+    """One problem under several schedules on one machine: (name, simulation) for each, in the order they were given.
+
+    >>> comparison = weft.compare(weft.Gemm(4096, 4096, 512, "bf16"), [{"order": "raster-n"}, {"order": "hilbert"}], "h100")
+    >>> [name for name, simulation in comparison.rows]
+    ['raster-n', 'hilbert']
+    >>> comparison.best[1].seconds == min(simulation.seconds for _, simulation in comparison.rows)
+    True
+    """
 
     problem: Problem
     machine: str
@@ -141,13 +205,17 @@ class Comparison(notebook.Shown):
         """The row with the least predicted time."""
         return min(self.rows, key=lambda row: row[1].seconds)
 
+    def __repr__(self) -> str:
+        name, best = self.best
+        return f"<weft.Comparison of {len(self.rows)} schedules on {self.machine}: the fastest is {name}, {best.seconds * 1e3:.4g} ms>"
+
     def __str__(self) -> str:
         width = max(len(name) for name, _ in self.rows)
         lines = [f"{'':{width}}  {'ms':>10} {'TFLOP/s':>8} {'misses':>14} {'hits':>7} {'DRAM GB':>9}"]
         for name, s in self.rows:
             lines.append(
-                f"{name:{width}}  {s.seconds * 1e3:10.3f} {s.tflops:8.1f} {s.total.misses:14,} {s.total.hit_rate:7.1%}"
-                f" {s.total.dram_read_bytes / 1e9:9.3f}"
+                f"{name:{width}}  {s.seconds * 1e3:10.3f} {s.tflops:8.1f} {s.misses:14,} {s.hit_rate:7.1%}"
+                f" {s.dram_read_bytes / 1e9:9.3f}"
             )
         return "\n".join(lines)
 
@@ -156,7 +224,12 @@ Schedules = Union[Mapping[str, schedules.ScheduleLike], Iterable[schedules.Sched
 
 
 def compare(problem: Problem, candidates: Schedules, machine: machines.MachineLike = None, **options) -> Comparison:
-    """Simulates a problem under several schedules: a dict of them by name, or a list. Options are those of weft.simulate()."""
+    """Simulates a problem under several schedules: a dict of them by name, or a list. Options are those of weft.simulate().
+
+    >>> print(weft.compare(weft.Attention(seq=4096, dtype="fp16"), {"up": {"sweep": "forward"}}, "gb10"))
+                ms  TFLOP/s         misses    hits   DRAM GB
+    up ...
+    """
     where = machines.of(machine) or machines.Machine.host()
     named = candidates.items() if isinstance(candidates, Mapping) else [(str(schedules.of(s)), s) for s in candidates]
     rows = tuple((name, simulate(problem, schedule, where, **options)) for name, schedule in named)

@@ -20,6 +20,8 @@ from .arrays import transposed
 from .errors import Invalid, NotFound, Unsupported
 from .frameworks import TORCH
 
+__all__ = ["attention", "register_with_transformers"]
+
 _announced: Set[str] = set()
 _STRIDED = ("bias", "qv")  # of what is beside q, k and v, what may have any strides and dtype
 _DTYPES = {dtype: getattr(torch, name) for dtype, name in frameworks.NUMPY_NAMES.items()}
@@ -326,6 +328,11 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: O
     Shapes and options are those of weft.attention(), window to return_max among them; sinks, alibi and lengths may be of any dtype.
     sinks and a bias get gradients, too; with qv there are none. With `fallback`, torch computes what weft cannot, as far as it is plain, which a warning says
     once for each reason, and a tensor whose last dimension is not contiguous is copied; without it, both raise.
+
+    >>> q, k, v = (torch.randn(1, 128, 4, 64, requires_grad=True) for _ in range(3))
+    >>> weft.torch.attention(q, k, v, causal=True).sum().backward()
+    >>> q.grad.shape
+    torch.Size([1, 128, 4, 64])
     """
     asked = features.asked(q, **options) if options else None
     return _apply(q, k, v, causal, scale, offset, layout, return_lse, schedule, asked, fallback)
@@ -486,5 +493,8 @@ def register_with_transformers(name: str = "weft") -> None:
 
     Continuous batching (generate_batch) takes no names but transformers' own. With the name "paged|eager", weft takes the place of
     transformers' function there.
+
+    >>> weft.torch.register_with_transformers()  # doctest: +SKIP
+    >>> model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="weft")  # doctest: +SKIP
     """
     transformers.register(name, attention)

@@ -53,6 +53,10 @@ class Trace:
     time    seconds that a step computes, the most of its records; None: step_seconds
 
     workers, dispatch ("grid", "static", "dynamic"), cluster, run, grid (rows, columns) and flops: see docs/own-kernel.md.
+
+    >>> trace = weft.Trace(worker=[0, 0, 1, 1], step=[0, 1, 0, 1], tensor="x", block=[0, 1, 0, 1], bytes=4096)
+    >>> len(trace), trace.simulate("gb10").compulsory_misses
+    (4, 256)
     """
 
     def __init__(self, worker=None, step=None, tensor=None, block=None, bytes=None, *, tile=None, write=None, time=None,
@@ -158,6 +162,9 @@ def simulate_trace(worker=None, step=None, tensor=None, block=None, bytes=None, 
     """Simulates a kernel of your own: arrays with one element for each block that it reads or writes.
 
     The arguments are those of weft.Trace and of weft.simulate().
+
+    >>> weft.simulate_trace(0, range(8), "x", range(8), 128, machine="gb10").misses
+    32
     """
     trace = Trace(worker, step, tensor, block, bytes, **columns)
     return trace.simulate(machine, profile=profile, drift=drift, seed=seed, stages=stages, limit=limit)

@@ -21,7 +21,9 @@ static weft_status ask_reference(weft_bench *b, weft_check *check, weft_message 
                             : weft_fail(message, WEFT_NO_MEMORY, "out of memory");
         }
     }
-    status = status ? status : weft_check_result(&b->problem, &b->host, &before, check, message);
+    status = status ? status
+                    : weft_bench_check_result(&b->problem, &b->host, &before, b->options.progress, b->options.progress_user,
+                                              check, message);
     for (size_t i = 0; i < b->count; i++) {
         if (b->buffers[i].is_read && b->buffers[i].is_written) {
             free(*weft_bench_pointer(&before, &b->buffers[i]));

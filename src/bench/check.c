@@ -71,12 +71,19 @@ typedef struct checking {
     pthread_mutex_t lock;        /* of what follows: the sum of what threads found */
     findings found;
     int no_memory;
-    const char *refused; /* what there is no reference to hold to; null: nothing */
+    const char *refused;    /* what there is no reference to hold to; null: nothing */
+    weft_progress progress; /* null, or told of items by one thread at a time */
+    void *progress_user;
 } checking;
 
 /* The next item for a thread; -1 when all are taken. */
 static int64_t take(checking *all) {
     const int64_t item = __atomic_fetch_add(&all->next, all->stride, __ATOMIC_RELAXED);
+    if (all->progress && item < all->items) {
+        pthread_mutex_lock(&all->lock);
+        all->progress(all->progress_user, item, all->items);
+        pthread_mutex_unlock(&all->lock);
+    }
     return item < all->items ? item : -1;
 }
 
@@ -492,6 +499,11 @@ enum { CHECKS = sizeof checks / sizeof *checks };
 
 weft_status weft_check_result(const void *problem, const void *data, const void *before, weft_check *check,
                               weft_message *message) {
+    return weft_bench_check_result(problem, data, before, NULL, NULL, check, message);
+}
+
+weft_status weft_bench_check_result(const void *problem, const void *data, const void *before, weft_progress progress,
+                                    void *progress_user, weft_check *check, weft_message *message) {
     const weft_operation_row *row;
     weft_problem resolved;
     weft_data after, old;
@@ -524,7 +536,13 @@ weft_status weft_check_result(const void *problem, const void *data, const void 
             return status;
         }
     }
-    checking all = {.problem = &resolved, .data = &after, .before = &old, .stride = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
+    checking all = {.problem = &resolved,
+                    .data = &after,
+                    .before = &old,
+                    .stride = 1,
+                    .lock = PTHREAD_MUTEX_INITIALIZER,
+                    .progress = progress,
+                    .progress_user = progress_user};
     checks[resolved.operation].run(&all);
     if (all.refused) {
         return weft_fail(message, WEFT_UNSUPPORTED, "there is no reference to hold %s to", all.refused);

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "base/struct.h"
+#include "dist/staging.h"
 #include "dist/work.h"
 #include "plan/plan.h"
 #include "problem/problem.h"
@@ -169,7 +170,8 @@ weft_status weft_dist_work_take(weft_dist_work *work, weft_message *message) {
         return status;
     }
     if (!back) {
-        return WEFT_OK;
+        work->host_sinks = calloc(heads, sizeof(float));
+        return work->host_sinks ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "no memory for a rank's sinks");
     }
     if ((status = weft_dist_take(work, queries * batch * heads * dim_v * element, &work->grad_o, message)) ||
         (status = weft_dist_take_memory(work, queries * batch * heads * dim_v * sizeof(float), &work->wide_o, message)) ||
@@ -207,6 +209,24 @@ static weft_status plan_rounding(weft_dist_work *work, weft_message *message) {
     return status || !back ? status : weft_dist_plan_of(work, &v, &work->round_values, message);
 }
 
+/* The transport, for the memory that the rank computes in. */
+static weft_status open_io(weft_dist_work *work, const weft_transport *given, double seconds, weft_message *message) {
+    weft_transport staged = *given;
+    weft_status status = WEFT_OK;
+    if (given->on_device == WEFT_DEVICE_MEMORY && !work->memory.on_device) {
+        return weft_fail(message, WEFT_INVALID, "the transport sends a GPU's memory, and the rank computes on the CPU");
+    }
+    if (given->on_device == WEFT_DEVICE_MEMORY && !given->begin) {
+        return weft_fail(message, WEFT_INVALID, "a transport of a GPU's memory lacks begin()");
+    }
+    if (given->on_device != WEFT_DEVICE_MEMORY && work->memory.on_device) {
+        status = weft_staging_open(&work->staging, work->device.index, given, 0, &staged, message);
+    }
+    status = status ? status : weft_io_open(&work->io, &staged, seconds, message);
+    work->io.memory = &work->memory;
+    return status;
+}
+
 static weft_status make(weft_dist_work *work, const weft_dist_options *options, weft_message *message) {
     weft_dist *dist = work->dist;
     const int64_t members = dist->ranks.head_ranks;
@@ -225,18 +245,16 @@ static weft_status make(weft_dist_work *work, const weft_dist_options *options, 
         return weft_fail(message, WEFT_INVALID, "seconds %g is not between 0 and 1000000", options->seconds);
     }
     const double seconds = options->seconds > 0 ? options->seconds : 60;
-    if ((status = weft_io_open(&work->io, &transport, seconds, message)) ||
-        (status = weft_schedule_copy(&work->schedule, options->schedule, message)) ||
-        (status = weft_device_copy(&work->device, options->device, message))) {
+    if ((status = weft_schedule_copy(&work->schedule, options->schedule, message)) ||
+        (status = weft_device_copy(&work->device, options->device, message)) ||
+        (status = weft_dist_memory_of(&work->memory, &work->device, message)) ||
+        (status = open_io(work, &transport, seconds, message))) {
         return status;
     }
     work->options = (weft_plan_options)WEFT_PLAN_OPTIONS_INIT;
     work->options.schedule = options->schedule ? &work->schedule : NULL;
     work->options.device = options->device ? &work->device : NULL;
     work->options.brings_workspace = 1;
-    if ((status = weft_dist_memory_of(&work->memory, &work->device, message))) {
-        return status;
-    }
     weft_chunk chunk = {0, 0, 1};
     dist->rank = transport.rank;
     weft_dist_chunk(dist, dist->rank, WEFT_KEY_ROWS, 0, &chunk);
@@ -275,6 +293,7 @@ void weft_dist_work_destroy(weft_dist_work *work) {
         return;
     }
     weft_io_close(&work->io);
+    weft_staging_close(work->staging);
     for (int64_t i = 0; work->steps && i < work->dist->steps; i++) {
         weft_hop_free(&work->steps[i].hop);
         weft_moves_free(work->steps[i].moves, work->steps[i].move_count);
@@ -296,5 +315,6 @@ void weft_dist_work_destroy(weft_dist_work *work) {
     free(work->blocks);
     free(work->slot);
     free(work->adds);
+    free(work->host_sinks);
     free(work);
 }

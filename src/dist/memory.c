@@ -41,6 +41,13 @@ static weft_status fill(const weft_dist_memory *memory, void *to, float value, s
     return WEFT_OK;
 }
 
+static weft_status read(const weft_dist_memory *memory, void *to, const void *from, size_t bytes, weft_message *message) {
+    (void)memory;
+    (void)message;
+    memcpy(to, from, bytes);
+    return WEFT_OK;
+}
+
 static weft_status settle(const weft_dist_memory *memory, weft_message *message) {
     (void)memory;
     (void)message;
@@ -48,10 +55,9 @@ static weft_status settle(const weft_dist_memory *memory, weft_message *message)
 }
 
 weft_status weft_dist_memory_of(weft_dist_memory *memory, const weft_device *device, weft_message *message) {
-    if (device->kind != WEFT_DEVICE_CPU) {
-        return weft_fail(message, WEFT_UNSUPPORTED, "ranks compute on CPUs; a rank's GPU is not supported yet");
+    if (device->kind == WEFT_DEVICE_CUDA) {
+        return weft_dist_memory_cuda(memory, device, message);
     }
-    *memory = (weft_dist_memory){
-        .take = take, .give = give, .take_host = take, .give_host = give, .copy = copy, .fill = fill, .settle = settle};
+    *memory = (weft_dist_memory){.take = take, .give = give, .copy = copy, .fill = fill, .read = read, .settle = settle};
     return WEFT_OK;
 }

@@ -12,6 +12,16 @@ static int64_t group_of(int kind, int64_t step) {
     return step * GROUPS + kind;
 }
 
+/* Rounds of messages: the keys of a step go out before the step before it is computed, and the gradients of a step after
+ * it. Sums that go on are needed a lag later: in the last round before. */
+static int64_t keys_round(int64_t step) {
+    return 2 * step;
+}
+
+static int64_t adds_round(int64_t step) {
+    return 2 * step + 3;
+}
+
 typedef struct pass {
     weft_dist_work *work;
     const weft_dist_inputs *in;
@@ -94,6 +104,7 @@ static weft_status receive_keys(const pass *p, int64_t step) {
         return status;
     }
     const weft_dist_pair to = keys_at(p, step);
+    weft_io_round(&work->io, keys_round(step));
     return receive_ranges(p, &to, p->k_row, p->v_row, hop->needed, hop->needed_count, hop->keys.begin, hop->source,
                           WEFT_TAG_KEYS, group_of(RECEIVED, step));
 }
@@ -101,6 +112,7 @@ static weft_status receive_keys(const pass *p, int64_t step) {
 static weft_status send_keys(const pass *p, int64_t step) {
     const weft_dist_step *s = &p->work->steps[step];
     weft_status status = WEFT_OK;
+    weft_io_round(&p->work->io, keys_round(step));
     for (size_t i = 0; i < s->move_count && !status && !is_kept(p, step); i++) {
         const weft_move *move = &s->moves[i];
         if (move->kind == WEFT_MOVE_OWN) {
@@ -159,6 +171,7 @@ static weft_status begin_adds(const pass *p, int64_t step) {
     if (status || hop->adds_from < 0) {
         return status;
     }
+    weft_io_round(&work->io, adds_round(step - 1));
     return receive_ranges(p, to, p->k_sums, p->v_sums, hop->earlier, hop->earlier_count, hop->keys.begin, hop->adds_from,
                           WEFT_TAG_ADDS, group_of(ADDS_RECEIVED, step));
 }
@@ -168,6 +181,8 @@ static weft_status send_adds(const pass *p, int64_t step) {
     for (size_t i = 0; i < s->move_count; i++) {
         const weft_move *move = &s->moves[i];
         if (move->kind == WEFT_MOVE_ADDS) {
+            const int64_t on = weft_ring_lag(&p->work->dist->ring) - 1;
+            weft_io_round(&p->work->io, adds_round(s->hop.adds_end ? step : step + on));
             return send_ranges(p, &p->work->adds[step % p->work->adds_count], p->k_sums, p->v_sums, move->ranges,
                                move->count, move->before, move->to, s->hop.adds_end ? WEFT_TAG_HOME : WEFT_TAG_ADDS,
                                group_of(ADDS_SENT, step));
@@ -179,6 +194,7 @@ static weft_status send_adds(const pass *p, int64_t step) {
 /* Gradients of own keys that come home from whoever had them at a step: after it. */
 static weft_status begin_arrival(const pass *p, int64_t step) {
     const weft_dist_step *s = &p->work->steps[step];
+    weft_io_round(&p->work->io, adds_round(step));
     return receive_ranges(p, &p->work->arrivals, p->k_sums, p->v_sums, s->home, s->home_count, 0, s->home_from,
                           WEFT_TAG_HOME, group_of(ARRIVED, step));
 }
@@ -302,9 +318,9 @@ static weft_status take_step(pass *p, int64_t step) {
     const weft_dist_step *s = &work->steps[step];
     const int64_t next = step + 1;
     weft_status status;
-    if ((status = begin_moves(p, step, step)) || (status = weft_io_wait(&work->io, group_of(RECEIVED, step), p->message)) ||
-        (status = begin_moves(p, step, next)) ||
-        (status = p->back && step > 0 ? begin_arrival(p, step - 1) : WEFT_OK) || /* others wait until it is taken */
+    if ((status = begin_moves(p, step, step)) || (status = weft_io_due(&work->io, keys_round(step), p->message)) ||
+        (status = weft_io_wait(&work->io, group_of(RECEIVED, step), p->message)) || (status = begin_moves(p, step, next)) ||
+        (status = weft_io_due(&work->io, keys_round(next), p->message)) ||
         (status = p->back && next < work->dist->steps ? begin_adds(p, next) : WEFT_OK)) {
         return status;
     }
@@ -312,8 +328,13 @@ static weft_status take_step(pass *p, int64_t step) {
     for (size_t i = 0; i < s->hop.slices.count && !status; i++) {
         status = (p->back ? backward_slice : forward_slice)(p, &s->hop.slices.list[i], &s->plans[i], &s->hop, &keys);
     }
-    status = status || !p->back ? status : send_adds(p, step);
-    return status || !p->back || step == 0 ? status : end_arrival(p, step - 1);
+    if (status || !p->back) {
+        return status;
+    }
+    status = send_adds(p, step);
+    status = status || step == 0 ? status : end_arrival(p, step - 1);
+    status = status ? status : begin_arrival(p, step); /* others wait until it is taken */
+    return status ? status : weft_io_due(&work->io, adds_round(step), p->message);
 }
 
 /* Sums are 0, and forward their LSE is what a sink adds, or nothing. */
@@ -356,10 +377,7 @@ weft_status weft_dist_pass(weft_dist_work *work, const weft_dist_inputs *in, wef
     for (int64_t step = 0; step < steps && !status; step++) {
         status = take_step(&p, step);
     }
-    if (!status && p.back) {
-        status = begin_arrival(&p, steps - 1);
-        status = status ? status : end_arrival(&p, steps - 1);
-    }
+    status = status || !p.back ? status : end_arrival(&p, steps - 1);
     status = status ? status : weft_io_wait(&work->io, group_of(OWN_SENT, 0), message);
     for (int64_t step = weft_larger(steps - work->slots, 0); step < steps && !status; step++) {
         status = weft_io_wait(&work->io, group_of(PASSED_ON, step), message);
@@ -367,5 +385,6 @@ weft_status weft_dist_pass(weft_dist_work *work, const weft_dist_inputs *in, wef
     for (int64_t step = weft_larger(steps - work->adds_count, 0); step < steps && !status && p.back; step++) {
         status = weft_io_wait(&work->io, group_of(ADDS_SENT, step), message);
     }
+    weft_io_round(&work->io, 0); /* what follows is due at once */
     return status;
 }

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/struct.h"
 #include "dist/tags.h"
 
 /* Parts of the time limit: a run that is shorter than the first sends no words; who is asked again, after so long; how
@@ -14,7 +15,19 @@ static const double QUIET = 1.0 / 8, AGAIN = 1.0 / 8, LISTEN = 1.0 / 128, SILENT
 
 weft_status weft_peers_open(weft_peers *peers, const weft_transport *transport, double seconds, weft_message *message) {
     const size_t size = (size_t)transport->size;
-    *peers = (weft_peers){.transport = *transport, .seconds = seconds};
+    *peers = (weft_peers){.transport = WEFT_TRANSPORT_INIT, .seconds = seconds};
+    const weft_status status =
+        weft_struct_take(&peers->transport, sizeof peers->transport, sizeof(size_t) + sizeof(void *),
+                         transport->words ? transport->words : transport, "WEFT_TRANSPORT_INIT", message);
+    if (status) {
+        return status;
+    }
+    if (peers->transport.rank != transport->rank || peers->transport.size != transport->size) {
+        return weft_fail(message, WEFT_INVALID, "the transport of words is of rank %d of %d, not %d of %d",
+                         (int)peers->transport.rank, (int)peers->transport.size, (int)transport->rank,
+                         (int)transport->size);
+    }
+    peers->mute = peers->transport.on_device == WEFT_DEVICE_MEMORY;
     peers->list = calloc(size, sizeof *peers->list);
     peers->chain = calloc(size, sizeof *peers->chain);
     if (!peers->list || !peers->chain) {
@@ -178,8 +191,7 @@ static int is_silent(const weft_peers *peers, const weft_peer *peer, double now)
 
 static void ask(weft_peers *peers, int32_t rank, double now) {
     weft_peer *peer = &peers->list[rank];
-    if (peers->transport.on_device || peer->asked || now - peer->asked_at < AGAIN * peers->seconds ||
-        !has_ended(peers, &peer->ask)) {
+    if (peers->mute || peer->asked || now - peer->asked_at < AGAIN * peers->seconds || !has_ended(peers, &peer->ask)) {
         return;
     }
     const uint64_t number = (uint64_t)(now * 1e9); /* other problems of this process have other numbers */
@@ -222,7 +234,7 @@ static weft_status judge(weft_peers *peers, int32_t count, const weft_word *wait
     char names[128];
     silent->count = 0;
     for (int32_t i = 0; i < count && silent->count < WEFT_WORD_RANKS; i++) {
-        if (peers->transport.on_device || is_silent(peers, &peers->list[peers->chain[i]], now)) {
+        if (peers->mute || is_silent(peers, &peers->list[peers->chain[i]], now)) {
             silent->ranks[silent->count++] = peers->chain[i];
         }
     }
@@ -240,7 +252,7 @@ weft_status weft_peers_tend(weft_peers *peers, const weft_word *waits, weft_mess
     const int due = now - peers->began > QUIET * peers->seconds && now - peers->heard > LISTEN * peers->seconds;
     if (due && !peers->over) {
         peers->heard = now;
-        if (!peers->transport.on_device) { /* which could not send words, that lie in the host's memory */
+        if (!peers->mute) {
             listen(peers);
             answer(peers, waits);
         }
@@ -257,7 +269,7 @@ weft_status weft_peers_tend(weft_peers *peers, const weft_word *waits, weft_mess
 void weft_peers_give_up(weft_peers *peers) {
     const double begin = weft_now(), patience = peers->seconds * QUIET < 1 ? peers->seconds * QUIET : 1;
     int left = 1;
-    if (peers->over || peers->transport.on_device) {
+    if (peers->over || peers->mute) {
         return; /* whoever has given up before has told all */
     }
     for (int32_t rank = 0; rank < peers->transport.size; rank++) {

@@ -36,8 +36,9 @@ typedef struct weft_peer {
 } weft_peer;
 
 typedef struct weft_peers {
-    weft_transport transport;
-    double seconds; /* that is waited at most */
+    weft_transport transport; /* of words */
+    int mute;                 /* it takes the memory of a device only, and words lie in the host's */
+    double seconds;           /* that is waited at most */
     weft_peer *list;
     int32_t *chain;    /* (size) */
     uint64_t number;   /* of the last ask */

@@ -94,6 +94,11 @@ static weft_status forward(weft_dist_work *work, const weft_attention_data *data
                            .alibi = data->alibi ? data->alibi + first : NULL,
                            .bias = data->bias};
     weft_status status = as_rows(work, data->q, 'q', &work->q, &in.q, message);
+    if (!status && in.sinks && work->memory.on_device) { /* sums begin with them: see clear() */
+        const float *sinks = in.sinks;
+        in.sinks = work->host_sinks;
+        status = work->memory.read(&work->memory, work->host_sinks, sinks, (size_t)work->heads * sizeof *sinks, message);
+    }
     status = status ? status : keys_as_rows(work, data->k, data->v, &in.own, message);
     status = status ? status : weft_dist_pass(work, &in, message);
     status = status ? status : give(work, work->round_queries, work->sums, &work->o, data->o, 'o', message);
@@ -184,6 +189,10 @@ weft_status weft_dist_run(weft_dist *dist, const void *data, const weft_dist_run
     if (back && (!checked.gradients.o || !checked.gradients.lse)) {
         return weft_fail(message, WEFT_INVALID, "over ranks a backward pass takes the o and lse of the forward pass");
     }
+    if (back && checked.gradients.grad_sinks && work->memory.on_device) {
+        return weft_fail(message, WEFT_UNSUPPORTED,
+                         "the gradient of sinks over ranks is computed on CPUs: grad_sinks is not null");
+    }
     if (ours.stream && !work->memory.on_device) {
         return weft_fail(message, WEFT_INVALID, "stream is not null, and ranks compute on the CPU");
     }
@@ -191,7 +200,7 @@ weft_status weft_dist_run(weft_dist *dist, const void *data, const weft_dist_run
     void *kept = weft_dist_kept(dist) > 0 ? ours.kept : NULL;
     weft_io_begin(&work->io);
     status = back ? backward(work, &checked.gradients, kept, message) : forward(work, &checked.attention, kept, message);
-    status = status ? status : work->memory.settle(&work->memory, message);
+    status = status ? status : weft_io_settle(&work->io, message);
     weft_io_end(&work->io, status);
     return status;
 }

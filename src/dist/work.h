@@ -52,6 +52,7 @@ typedef struct weft_dist_plan { /* a plan of this rank, by its problem */
 typedef struct weft_dist_work {
     weft_dist *dist;
     weft_io io;
+    struct weft_staging *staging; /* null: the transport takes the memory that the rank computes in */
     weft_dist_memory memory;
     weft_plan_options options; /* of plans */
     weft_schedule schedule;
@@ -82,7 +83,8 @@ typedef struct weft_dist_work {
     weft_dist_pair home;                /* backward: gradients of own keys */
     weft_dist_pair *adds, arrivals;     /* of parts, one more than steps between ranks; what comes home */
     int64_t adds_count;
-    double *sinks; /* backward: gradients of sinks, (ranks, heads) */
+    double *sinks;     /* backward: gradients of sinks, (ranks, heads) */
+    float *host_sinks; /* forward: a copy of the heads' sinks, where they are in a GPU's memory */
     const weft_plan *widen_o, *round_queries, *round_keys, *round_values;
     struct weft_dist_heads *exchange; /* heads.c; null: heads are not exchanged */
 } weft_dist_work;

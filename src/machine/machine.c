@@ -7,7 +7,7 @@
 #include "base/struct.h"
 #include "machine/machine.h"
 #include "machine/sheet.h"
-#include "sheet/names.h"
+#include "base/names.h"
 
 static weft_status find(weft_sheet *sheet, const char *name, weft_message *message) {
     if (name && (weft_names_agree(name, "host") || weft_names_agree(name, "cpu"))) {

@@ -1,7 +1,7 @@
 /* The rows of orders.def, by number, which begins at 1, and by name. */
-#include <string.h>
-
 #include <weft/weft.h>
+
+#include "base/names.h"
 
 static const weft_order_info orders[] = {
 #define WEFT_ORDER(ID, function, name, GRID, PARAMETER, text) {name, text, WEFT_GRID_##GRID, WEFT_PARAMETER_##PARAMETER},
@@ -39,7 +39,7 @@ const char *weft_dtype_name(weft_dtype dtype) {
 
 int32_t weft_order_find(const char *name) {
     for (int32_t i = 1; i <= WEFT_ORDER_KINDS; i++) {
-        if (name && strcmp(name, orders[i - 1].name) == 0) {
+        if (name && weft_names_agree(name, orders[i - 1].name)) {
             return i;
         }
     }
@@ -48,7 +48,7 @@ int32_t weft_order_find(const char *name) {
 
 static int32_t find(const weft_name *rows, int32_t count, const char *name) {
     for (int32_t i = 1; i <= count; i++) {
-        if (name && strcmp(name, rows[i - 1].name) == 0) {
+        if (name && weft_names_agree(name, rows[i - 1].name)) {
             return i;
         }
     }
@@ -65,7 +65,7 @@ int32_t weft_dispatch_find(const char *name) {
 
 int32_t weft_dtype_find(const char *name) {
     for (int32_t i = 0; i < DTYPES; i++) {
-        if (name && strcmp(name, dtypes[i]) == 0) {
+        if (name && weft_names_agree(name, dtypes[i])) {
             return i;
         }
     }

@@ -213,7 +213,7 @@ const weft_operation_row *weft_operation_at(int32_t operation);
 weft_status weft_problem_resolve(weft_problem *resolved, const weft_operation_row **row, const void *problem,
                                  weft_message *message);
 
-/* Refuses a problem with elements that are only simulated: "fp8 is not supported by cpu yet". */
+/* Refuses a problem with elements that are only simulated: "fp8 is not supported by cpu yet: ...". */
 weft_status weft_problem_check_dtypes(const weft_problem *problem, const weft_operation_row *row, const char *by,
                                       weft_message *message);
 

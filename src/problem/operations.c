@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/names.h"
 #include "base/status.h"
 #include "base/struct.h"
 #include "problem/operation.h"
@@ -28,7 +29,7 @@ const weft_operation_info *weft_operation_describe(int32_t operation) {
 
 int32_t weft_operation_find(const char *name) {
     for (int32_t i = 1; i < ROWS; i++) {
-        if (name && rows[i] && strcmp(name, rows[i]->info.name) == 0) {
+        if (name && rows[i] && weft_names_agree(name, rows[i]->info.name)) {
             return i;
         }
     }
@@ -133,8 +134,8 @@ weft_status weft_problem_check_dtypes(const weft_problem *problem, const weft_op
     const size_t count = row->buffers(problem, list);
     for (size_t i = 0; i < count; i++) {
         if (list[i].dtype == WEFT_FP8) {
-            return weft_fail(message, WEFT_UNSUPPORTED, "%s is not supported by %s yet", weft_dtype_name(list[i].dtype),
-                             by);
+            return weft_fail(message, WEFT_UNSUPPORTED, "%s is not supported by %s yet: only the simulator takes it",
+                             weft_dtype_name(list[i].dtype), by);
         }
     }
     return WEFT_OK;

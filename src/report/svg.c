@@ -191,8 +191,8 @@ static double put_panel(weft_bytes *out, const weft_view_schedule *s, double x, 
     weft_bytes_text(out, "</text>\n");
     weft_bytes_text(out, "<text class=\"quiet\" x=\"%g\" y=\"%g\">%.1f %% hits, %.1f M misses</text>\n", x, y + 40,
                     100 * weft_hit_rate(t), (double)t->misses / 1e6);
-    weft_bytes_text(out, "<text class=\"quiet\" x=\"%g\" y=\"%g\">%.2f GB from DRAM, %.3g ms (predicted)</text>\n", x,
-                    y + 57, (double)t->dram_read_bytes / 1e9, 1e3 * s->recording.sim.seconds);
+    weft_bytes_text(out, "<text class=\"quiet\" x=\"%g\" y=\"%g\">%s from DRAM, %.3g ms (predicted)</text>\n", x, y + 57,
+                    weft_traffic_text((double)t->dram_read_bytes).text, 1e3 * s->recording.sim.seconds);
     if (s->by_step) {
         put_held(out, s, x, y + TITLE, longest);
         return y + TITLE + HELD + 12 + put_grid(out, s, x, y + TITLE + HELD + 12, STRIP);

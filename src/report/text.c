@@ -28,8 +28,8 @@ static const char *glyph(const char *const *list, int count, double share) {
 }
 
 static void put_headline(weft_bytes *out, const weft_view_schedule *s, const weft_traffic *t) {
-    weft_bytes_text(out, "%s: %.2f %% hits, %.2f M misses, %.3f GB from DRAM, %.4f ms%s%s predicted\n", s->name,
-                    100 * weft_hit_rate(t), (double)t->misses / 1e6, (double)t->dram_read_bytes / 1e9,
+    weft_bytes_text(out, "%s: %.2f %% hits, %.2f M misses, %s from DRAM, %.4f ms%s%s predicted\n", s->name,
+                    100 * weft_hit_rate(t), (double)t->misses / 1e6, weft_traffic_text((double)t->dram_read_bytes).text,
                     1e3 * s->recording.sim.seconds, s->subject.flops > 0 ? " and " : "",
                     s->subject.flops > 0 ? weft_rate_text(s->recording.sim.tflops).text : "");
     if (t->added > 0) {

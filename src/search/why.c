@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include <weft/report.h>
+
 #include "search/search.h"
 
 static double percent(double part, double whole) {
@@ -53,15 +55,15 @@ static int say_what_it_gains(const weft_search *f, char *text, size_t size) {
                                              : "it is the only schedule that the options leave");
     }
     const weft_simulation *best = &f->all.list[0].ranked.simulation, *other = &f->baseline.ranked.simulation;
-    const double best_gb = (double)best->total.dram_read_bytes / 1e9, other_gb = (double)other->total.dram_read_bytes / 1e9;
+    const double best_bytes = (double)best->total.dram_read_bytes, other_bytes = (double)other->total.dram_read_bytes;
     char name[WEFT_SEARCH_NAME];
     weft_search_name(&f->baseline.ranked, name, sizeof name);
     return snprintf(text, size,
-                    "against the %s, %s: speed %+.1f %%, DRAM reads %+.1f %% (%.3f instead of %.3f GB), L2 hits %.2f "
+                    "against the %s, %s: speed %+.1f %%, DRAM reads %+.1f %% (%s instead of %s), L2 hits %.2f "
                     "instead of %.2f %%",
                     f->summary.is_plain ? "plain schedule" : "next best", name, 100 * (other->seconds / best->seconds - 1),
-                    other_gb > 0 ? 100 * (best_gb / other_gb - 1) : 0, best_gb, other_gb,
-                    percent((double)best->total.hits, (double)best->total.sectors),
+                    other_bytes > 0 ? 100 * (best_bytes / other_bytes - 1) : 0, weft_traffic_text(best_bytes).text,
+                    weft_traffic_text(other_bytes).text, percent((double)best->total.hits, (double)best->total.sectors),
                     percent((double)other->total.hits, (double)other->total.sectors));
 }
 

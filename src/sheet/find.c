@@ -10,7 +10,7 @@
 #include "base/nearest.h"
 #include "base/status.h"
 #include "base/struct.h"
-#include "sheet/names.h"
+#include "base/names.h"
 
 /* What messages show of a file's name: all of it, or its end, so that there is room for what is wrong with it. */
 typedef struct shown {

@@ -42,8 +42,7 @@ typedef struct weft_form {
     weft_status (*check)(const weft_sheet *sheet, const char *label, weft_message *message);
 } weft_form;
 
-/* The longest file and the longest line in it. inih keeps 200 bytes for a line, its end and a null. */
-enum { WEFT_SHEET_KEYS = 48, WEFT_SHEET_MAX_BYTES = 65536, WEFT_SHEET_MAX_LINE = 197 };
+enum { WEFT_SHEET_KEYS = 48, WEFT_SHEET_MAX_BYTES = 65536 };
 
 struct weft_sheet {
     const weft_form *form;

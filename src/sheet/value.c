@@ -1,5 +1,6 @@
 /* Values as text, both ways. Numbers are read by hand: strtod() would follow the program's locale, and a file must mean the
  * same everywhere. */
+#include "base/names.h"
 #include "sheet/sheet.h"
 
 #include <inttypes.h>
@@ -90,13 +91,20 @@ static int read_decimal(const char **text, double *value) {
     return 1;
 }
 
-/* 1, or 2^10, 2^20, 2^30 for a suffix; 0 for anything else. */
+/* What a suffix stands for, 1 for none; 0 for anything else. */
 static double read_suffix(const char *text) {
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"", 1},      {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+                 {"bytes", 1}, {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
     text += strspn(text, " \t");
-    if (!*text) {
-        return 1;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (weft_names_agree(text, units[i].name)) {
+            return units[i].bytes;
+        }
     }
-    return strcmp(text, "KiB") == 0 ? 0x1p10 : strcmp(text, "MiB") == 0 ? 0x1p20 : strcmp(text, "GiB") == 0 ? 0x1p30 : 0;
+    return 0;
 }
 
 /* Position of `text` among words separated by '|'; -1 when it is none of them. */
@@ -156,7 +164,7 @@ static int read_number(const weft_key *key, const char *text, double *value, cha
     int in_range = *value >= key->minimum && *value <= key->maximum;
     if (factor <= 0 || (whole && in_range && *value != (double)(int64_t)*value)) {
         snprintf(reason, size, "must be a %snumber%s%s", whole ? "whole " : "",
-                 key->type == WEFT_KEY_IS_BYTES ? ", of bytes, KiB, MiB or GiB"
+                 key->type == WEFT_KEY_IS_BYTES ? ", of bytes, kB, MB, GB, KiB, MiB or GiB"
                  : key->unit[0]                 ? ", in "
                                                 : "",
                  key->type == WEFT_KEY_IS_BYTES ? "" : key->unit);

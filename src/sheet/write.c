@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sheet/ini.h"
+
 /* What was written so far, and what did not fit. */
 typedef struct writer {
     char *text;
@@ -35,7 +37,7 @@ size_t weft_sheet_write(const weft_sheet *sheet, const char *comment, char *text
             put(&w, "%s = %s\n", key->key, value);
         } else { /* a line has room for the value and most of its source */
             const size_t used = strlen(key->key) + strlen(value) + strlen(" =  | ");
-            put(&w, "%s = %s | %.*s\n", key->key, value, (int)(WEFT_SHEET_MAX_LINE - used), sheet->source[i]);
+            put(&w, "%s = %s | %.*s\n", key->key, value, (int)(WEFT_INI_MAX_LINE - used), sheet->source[i]);
         }
     }
     return w.length;

@@ -5,6 +5,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -20,6 +21,15 @@ class Orders(Command):
         "raster-m", "raster-n", "group", "serpentine", "hilbert", "serpentine-swizzled", "block-first", "block-first-swizzled", "head-first",
         "head-first-swizzled", "reverse", "longest-first", "custom",
     ]  # fmt: skip
+
+    def test_machines_and_profiles_are_written_and_read_back(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "mine.ini")
+            for verb, names in (("machines", ("h100", "mi300x", "gb10", "host")), ("profiles", ("study", "sawtooth-cuda"))):
+                for name in names:
+                    self.ok(verb, name, "-o", path)
+                    self.assertEqual(self.json(verb, path), self.json(verb, name))
+        self.refused("--output is for 'weft profiles NAME'", "profiles", "-o", "x")
 
     def test_text_and_json_list_the_same(self):
         text = self.ok("orders")
@@ -250,8 +260,8 @@ class Simulate(Command):
         self.refused("--seeds is for simulated studies, not for --device cuda", "reproduce", "cutile", "--seeds", "2", "--device", "cuda")
         self.refused("machine host has no rate for fp8: give it [rate] fp8", "simulate", "gemm", "--machine", "host", "--dtype", "fp8")
         for verb in ("run", "tune"):
-            self.refused("fp8 is not supported by cpu yet", verb, "gemm", "--dtype", "fp8")
-        self.refused("fp8 is not supported by cpu yet", "run", "attention", "--dtype", "fp8", "--machine", "gb10")
+            self.refused("fp8 is not supported by cpu yet: only the simulator takes it", verb, "gemm", "--dtype", "fp8")
+        self.refused("fp8 is not supported by cpu yet: only the simulator takes it", "run", "attention", "--dtype", "fp8", "--machine", "gb10")
         self.refused(
             "more pieces than the simulator can number (1073741823): choose larger tiles",
             "simulate", "gemm", "--m", "512M", "--n", "512M", "--k", "64", "--tile", "64x64x64",
@@ -325,7 +335,7 @@ class Words(Command):
         self.assertLess(rate, 9e-3)
         self.assertIn(f", {1e3 * rate:.2f} GFLOP/s\n", text)
         text = self.ok("compare", *self.SMALL, "--machine", "h100", "--order", "raster-n", "--sweep", "forward")
-        self.assertRegex(text, r"\d GFLOP/s\n")
+        self.assertRegex(text, r"ms  GFLOP/s\n.* \d+\.\d\d\n")
 
     def test_machines_in_any_case(self):
         for verb in ["simulate", "compare", "plan"]:
@@ -373,6 +383,104 @@ class Output(Command):
             self.assertEqual(sorted(os.listdir(folder)), ["a.svg", "link.svg"])
 
 
+class Outputs(Command):
+    """Where results go is looked at before the work: this work takes hours."""
+
+    LONG = ["attention", "--machine", "h200", "--seq", "1M", "--heads", "64", "--batch", "64"]
+
+    def test_paths_are_checked_first(self):
+        for arguments in [["simulate", *self.LONG, "--trace-out"], ["view", *self.LONG, "-o"], ["compare", *self.LONG, "--svg", "-o"],
+                          ["report", "all", "-o"], ["tune", "--export", "-o"]]:  # fmt: skip
+            self.refused("/nowhere/file: No such file or directory", *arguments, "/nowhere/file", code=1)
+            self.refused("/: Is a directory", *arguments, "/", code=1)
+
+    def test_a_store_is_checked_first(self):
+        self.environment = {**os.environ, "WEFT_TUNING_DB": "/nowhere/tuning.db"}
+        result = self.run_weft("tune", "attention", "--seq", "64", "--seconds", "100")
+        if "without SQLite" not in result.stderr:
+            self.assertEqual((result.returncode, result.stdout, result.stderr), (1, "", "weft: /nowhere/tuning.db: No such file or directory\n"))
+
+    def test_a_file_stays_when_the_work_fails(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "page.html")
+            with open(path, "w") as file:
+                file.write("before")
+            self.assertEqual(self.run_weft("view", "gemm", "--drift", "2", "-o", path).returncode, 2)
+            self.assertEqual(self.run_weft("simulate", "gemm", "--batch", "2", "--machine", "h100", "--trace-out", path).returncode, 2)
+            with open(path) as file:
+                self.assertEqual(file.read(), "before")
+            self.assertEqual(os.listdir(folder), ["page.html"])
+
+
+class Doctor(Command):
+    def test_findings(self):
+        self.environment = {**os.environ, "WEFT_CUDA_DRIVER": "/none/libcuda.so.1", "WEFT_TUNING_DB": "/none/tuning.db"}
+        found = self.json("doctor")
+        self.assertEqual(found["version"], "0.3.0")
+        findings = {(f["section"], f["name"]): f for f in found["findings"]}
+        self.assertTrue(findings["this build", "version"]["works"])
+        store = findings["this build", "tuning store"]
+        self.assertEqual((store["works"], "WEFT_TUNING_DB" in store["advice"] or "sqlite" in store["advice"]), (False, True))
+        gpu = findings["GPUs", "driver and GPU"]
+        self.assertEqual((gpu["works"], gpu["advice"].startswith("install NVIDIA's driver")), (False, True))
+        self.assertIn("/none/libcuda.so.1", gpu["text"])
+        for operation in ["attention", "attention-backward", "gemm", "combine", "grouped-gemm"]:
+            kernels = findings["this CPU", operation]
+            self.assertTrue(kernels["works"])
+            self.assertRegex(kernels["text"], r"^fp32 by \w+, fp16 by \w+, bf16 by \w+$")
+        kernel = self.json("run", "gemm", "--m", "8", "--n", "8", "--k", "8")["kernel"]
+        self.assertIn(f"fp32 by {kernel},", findings["this CPU", "gemm"]["text"])
+        for finding in found["findings"]:
+            self.assertIn(finding["works"], [True, False, None])
+            if finding["works"] is False:
+                self.assertTrue(finding["advice"], finding)
+
+    def test_text(self):
+        text = self.ok("doctor", "--width", "80")
+        self.assertEqual([line for line in text.splitlines() if re.match(r"\w", line)], ["this build", "this CPU", "GPUs"])
+        self.assertLess(max(len(line) for line in text.splitlines()), 80)
+        for finding in self.json("doctor")["findings"]:
+            self.assertIn(f"{finding['name']}: {finding['text']}", self.ok("doctor"))
+
+
+class Tables(Command):
+    GEMM = ["compare", "gemm", "--machine", "gb10", "--m", "512", "--n", "512", "--k", "256", "--dispatch", "static"]
+
+    def test_a_column_has_one_unit(self):
+        for machine, unit, factor in [("gb10", "TFLOP/s", 1), ("host", "GFLOP/s", 1e3)]:
+            compare = [*self.GEMM[:3], machine, *self.GEMM[4:], "--order", "raster-n", "--sweep", "forward"]
+            head, row = self.ok(*compare, "--m", "32", "--k", "32").splitlines()
+            rate = self.json(*compare, "--m", "32", "--k", "32")["schedules"][0]["tflops"]
+            unit, factor = ("TFLOP/s", 1) if rate >= 1 else ("GFLOP/s", 1e3) if rate >= 1e-3 else ("MFLOP/s", 1e6)
+            self.assertEqual(head.split()[-1], unit)
+            self.assertAlmostEqual(float(row.split()[-1]), rate * factor, delta=0.01)
+
+    def test_widths(self):
+        whole = self.ok(*self.GEMM)
+        self.assertRegex(whole, r"^schedule +hits %  misses M  fabric M  DRAM MB +ms  TFLOP/s\n")
+        self.assertEqual(self.ok(*self.GEMM, "--width", "200"), whole)
+        self.environment = {**os.environ, "COLUMNS": "40"}
+        self.assertEqual(self.ok(*self.GEMM), whole, "a pipe gets every column")
+        self.environment = None
+        *table, last = self.ok(*self.GEMM, "--width", "80").splitlines()
+        self.assertLess(max(len(line) for line in table), 80)
+        self.assertEqual(len(table), len(whole.splitlines()))
+        self.assertEqual([line.split()[:3] for line in table[1:]], [line.split()[:3] for line in whole.splitlines()[1:]])
+        needed = re.fullmatch(r"left out: .*fabric M.* \(--width (\d+) shows them\)", last).group(1)
+        self.assertEqual(self.ok(*self.GEMM, "--width", needed), whole)
+        self.assertIn("left out: ", self.ok(*self.GEMM, "--width", str(int(needed) - 1)))
+        self.assertNotIn(" \n", whole, "no line ends in blanks")
+
+    def test_every_table_fits_a_terminal(self):
+        for arguments in [self.GEMM, ["machines"], ["profiles"], ["plan", *self.GEMM[1:]], ["simulate", *self.GEMM[1:], "--m", "512,1K"],
+                          ["reproduce", "cutile", "--seeds", "1"], ["simulate", *self.GEMM[1:], "--curve"]]:  # fmt: skip
+            text = self.run_weft(*arguments, "--width", "80").stdout
+            table = [line for line in text.splitlines() if not line.startswith(("left out", "elsewhere")) and "\u2003" not in line]
+            table = table[table.index("") + 1 :] if arguments[0] == "plan" else table
+            with self.subTest(arguments=arguments):
+                self.assertLess(max(len(line) for line in table), 80)
+
+
 class Mistakes(Command):
     def test_messages(self):
         for expected, *arguments in [
@@ -396,7 +504,7 @@ class Mistakes(Command):
             ("order hilbert is not for attention", "run", "attention", "--order", "hilbert"),
             ("--device metal is not supported: choose cpu or cuda", "run", "attention", "--device", "metal"),
             ("--workers 0 is not at least 1", "run", "attention", "--workers", "0"),
-            ("completion for zsh is not known: bash is", "completion", "zsh"),
+            ("completion for tcsh is not known: bash, zsh and fish are", "completion", "tcsh"),
         ]:  # fmt: skip
             with self.subTest(arguments=arguments):
                 self.refused(expected, *arguments)
@@ -412,11 +520,13 @@ class Mistakes(Command):
         self.assertIn("usage: weft VERB", self.ok("--help"))
         for other in [["-h"], ["help"]]:
             self.assertEqual(self.ok(*other), self.ok("--help"))
-        for other in [["help", "run"], ["run", "-h"], ["run", "gemm", "-h"]]:
+        for other in [["help", "run"], ["run", "-h"], ["RUN", "--help"]]:
             self.assertEqual(self.ok(*other), self.ok("run", "--help"))
+        for other in [["help", "run", "gemm"], ["run", "gemm", "-h"], ["run", "-h", "GEMM"]]:
+            self.assertEqual(self.ok(*other), self.ok("run", "gemm", "--help"))
         self.assertIn("-o, --output FILE", self.ok("help", "view"))
         self.refused("unknown verb rum: did you mean run?", "help", "rum")
-        self.assertIn("--kv-heads N", self.ok("run", "--help"))
+        self.assertIn("'weft help run SUBJECT' shows: attention, gemm, combine, grouped-gemm.", " ".join(self.ok("run", "--help").split()))
         self.assertIn("usage: weft VERB", run().stdout)
         self.assertEqual(run().returncode, 2)
 
@@ -438,13 +548,46 @@ class Mistakes(Command):
         self.assertEqual(complete("report", "--out"), ["--output"])
         self.assertEqual(complete("simulate", "gemm", "--sch"), ["--schedule"])
 
+    def verbs(self):
+        return re.findall(r"^  (\w+)", self.ok("--help").split("verbs:\n")[1].split("\n\n")[0], re.MULTILINE)
+
     def test_every_verb_has_help(self):
-        verbs = [line.split()[0] for line in self.ok("--help").split("verbs:\n")[1].split("\n\n")[0].splitlines()]
+        verbs = self.verbs()
         self.assertIn("view", verbs)
         self.assertIn("report", verbs)
         for verb in verbs:
-            self.assertIn(f"usage: weft {verb}", self.ok(verb, "--help"))
+            for all_options in ["--help", "--help-all"]:
+                text = self.ok(verb, all_options)
+                self.assertIn(f"usage: weft {verb}", text)
+                self.assertLess(max(len(line) for line in text.splitlines()), 80)
         self.assertIn("--schedules A,B,...", self.ok("view", "--help"))
+
+    def test_help_has_the_options_of_its_subject(self):
+        listed = lambda *words: set(re.findall(r"^  (?:-\w, )?--([\w-]+)", self.ok(*words), re.MULTILINE))
+        self.assertLess(listed("run", "gemm", "--help"), listed("run", "gemm", "--help-all"))
+        self.assertEqual(listed("run", "gemm", "--help-all") - listed("run", "gemm", "--help") & {"split", "json"}, {"split"})
+        self.assertEqual({"kv-heads", "ranks", "backward"} & listed("run", "attention", "-h"), {"kv-heads", "ranks", "backward"})
+        self.assertEqual({"kv-heads", "ranks", "m"} & listed("run", "gemm", "--help-all"), {"m"})
+        self.assertEqual({"kv-heads", "m", "rows"} & listed("run", "--help"), set())
+        self.assertEqual({"kv-heads", "m", "rows"} & listed("run", "--help-all"), {"kv-heads", "m", "rows"})
+        self.assertEqual({"step-seconds", "order", "m", "svg", "trace-out"} & listed("simulate", "trace", "-h"), {"step-seconds"})
+        self.assertEqual({"step-seconds", "order", "m", "svg"} & listed("view", "trace", "-h"), {"step-seconds", "svg"})
+        self.assertNotIn("step-seconds", listed("simulate", "gemm", "--help-all"))
+        self.refused("--curve does not apply here: --help lists what does", "compare", "gemm", "--curve")
+
+    def test_every_example_runs(self):
+        for verb in self.verbs():
+            subjects = re.search(r"SUBJECT' shows: (.*?)\.", " ".join(self.ok(verb, "--help").split()))
+            for subject in subjects.group(1).split(", ") if subjects else [None]:
+                text = self.ok("help", verb, *([subject] if subject else []))
+                examples = re.findall(r"^  weft (.*)", text.split("examples:\n")[1].split("\n\n")[0], re.MULTILINE)
+                self.assertEqual(len(examples), 2, verb)
+                for example in examples:
+                    words = example.split()
+                    self.assertEqual([word for word in words[: 3 if verb == "order" else 2] if word in (verb, subject)], [verb, subject] if subject else [verb])
+                    self.ok(*words, "--help")  # its options are read
+                    if verb in ("orders", "order", "profiles", "simulate") and subject != "trace":
+                        self.ok(*words)
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "needs /dev/full")
     def test_full_disk(self):

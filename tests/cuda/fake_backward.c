@@ -9,6 +9,7 @@
 #include "fake_study.h"
 #include "problem/problem.h"
 #include "ref/ref.h"
+#include "ref/scores.h"
 
 /* A launch: the problem that its parameters describe, and all of its gradients. */
 typedef struct job {
@@ -18,6 +19,50 @@ typedef struct job {
     void *grad_q, *grad_k, *grad_v;
     float *grad_sinks, *grad_bias;
 } job;
+
+/* Some of a sequence's keys: their weights are those that the O and the LSE of all keys say, which the launch has. */
+static void solve_part(job *j) {
+    const weft_attention *p = &j->problem;
+    const weft_dtype out = weft_attention_out_dtype(p);
+    const weft_blocks blocks = weft_attention_blocks(p);
+    j->data.o = j->p->forward.o;
+    j->data.lse = j->p->forward.lse;
+    for (int64_t line = 0; line < p->batch * p->heads * p->seq; line++) {
+        const int64_t row = line % p->seq, head = line / p->seq % p->heads, batch = line / p->seq / p->heads;
+        const size_t q = weft_row_index(&p->q_strides, batch, row, head),
+                     o = weft_row_index(&p->o_strides, batch, row, head);
+        const weft_rows keys = weft_seen_keys(p, batch, row);
+        double delta = 0, grad[WEFT_MAX_HEAD_DIM] = {0};
+        for (size_t d = 0; d < (size_t)p->head_dim_v; d++) {
+            delta += weft_ref_load(p->dtype, j->p->grad_o, o + d) * weft_ref_load(out, j->data.o, o + d);
+        }
+        for (int64_t key = keys.begin; key < keys.end && j->data.lse[line] > -INFINITY; key++) {
+            const size_t k = weft_row_index(&p->k_strides, batch, key, weft_ref_kv_head(p, head));
+            const size_t v = weft_row_index(&p->v_strides, batch, key, weft_ref_kv_head(p, head));
+            const double raw = p->scale * weft_ref_dot(p->dtype, j->data.q, q, j->data.k, k, p->head_dim);
+            const double bias = weft_ref_bias(p, j->data.alibi, NULL, batch, head, row, key);
+            const double weight = exp(weft_ref_cap(p, raw) + bias - (double)j->data.lse[line]);
+            const double by = weft_ref_dot(p->dtype, j->p->grad_o, o, j->data.v, v, p->head_dim_v) - delta;
+            for (size_t d = 0; d < (size_t)p->head_dim && weft_attention_shows(p, &blocks, batch, head, row, key); d++) {
+                grad[d] += p->scale * weft_ref_cap_slope(p, raw) * weight * by * weft_ref_load(p->dtype, j->data.k, k + d);
+            }
+        }
+        for (size_t d = 0; d < (size_t)p->head_dim; d++) {
+            weft_ref_store(out, j->grad_q, q + d, grad[d]);
+        }
+    }
+    for (int64_t line = 0; line < p->batch * p->kv_heads * p->kv_seq; line++) {
+        const int64_t key = line % p->kv_seq, head = line / p->kv_seq % p->kv_heads, batch = line / p->kv_seq / p->kv_heads;
+        double grad_k[WEFT_MAX_HEAD_DIM], grad_v[WEFT_MAX_HEAD_DIM];
+        weft_ref_attention_key_gradients(p, &j->data, batch, head, key, grad_k, grad_v);
+        for (size_t d = 0; d < (size_t)p->head_dim; d++) {
+            weft_ref_store(out, j->grad_k, weft_row_index(&p->k_strides, batch, key, head) + d, grad_k[d]);
+        }
+        for (size_t d = 0; d < (size_t)p->head_dim_v; d++) {
+            weft_ref_store(out, j->grad_v, weft_row_index(&p->v_strides, batch, key, head) + d, grad_v[d]);
+        }
+    }
+}
 
 static int solve(job *j, const char *kernel) {
     const weft_study_params *f = &j->p->forward;
@@ -52,8 +97,13 @@ static int solve(job *j, const char *kernel) {
     j->data.alibi = data.alibi;
     j->data.bias = data.bias;
     j->data.dropout_seed = data.dropout_seed;
-    return j->grad_q && j->grad_k && j->grad_v && j->grad_sinks && !j->grad_bias == !j->p->grad_bias &&
-           weft_ref_attention_backward(&j->problem, &j->data, NULL) == WEFT_OK;
+    const weft_attention *p = &j->problem;
+    const int ok = j->grad_q && j->grad_k && j->grad_v && j->grad_sinks && !j->grad_bias == !j->p->grad_bias;
+    if (ok && p->sequences == 0 && p->dropout == 0 && p->o_dtype && !(p->extras & (WEFT_SINKS | WEFT_BIAS))) {
+        solve_part(j);
+        return 1;
+    }
+    return ok && weft_ref_attention_backward(p, &j->data, NULL) == WEFT_OK;
 }
 
 static void store_row(const job *j, const weft_strides *s, int64_t batch, int64_t row, int64_t head, int64_t dims,

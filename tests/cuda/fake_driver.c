@@ -1,13 +1,16 @@
 #include "fake_driver.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cuda/driver/driver.h"
+#include "cuda/plan/backend.h"
 #include "cuda/sm90/attention/params.h"
 #include "cuda/study/params.h"
+#include "fake_streams.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -281,6 +284,33 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ctas, void *function, int t
     return 0;
 }
 
+typedef struct kernel_run {
+    const char *function;
+    unsigned grid;
+    _Alignas(64) char parameters[WEFT_CUDA_MAX_PARAMETERS];
+} kernel_run;
+
+static int run_kernel(void *self) {
+    kernel_run *r = self;
+    void *parameters[] = {r->parameters};
+    if (fake_run(r->function, r->grid, parameters)) {
+        abort(); /* nobody asks a stream what has become of a kernel */
+    }
+    return 1;
+}
+
+/* Kernels of plans run when their stream comes to them: their parameters are so large. Others wait for the stream. */
+static int launch(const char *function, unsigned grid, void *stream, void **parameters) {
+    kernel_run r = {.function = function, .grid = grid};
+    if (!stream || !fake_script("lazy", 0) || (strncmp(function, "attention_", 10) && strncmp(function, "combine_", 8))) {
+        fake_stream_wait(stream);
+        return fake_run(function, grid, parameters);
+    }
+    memcpy(r.parameters, parameters[0], sizeof r.parameters);
+    fake_stream_add(stream, run_kernel, &r, sizeof r);
+    return 0;
+}
+
 int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                    unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra) {
     (void)extra;
@@ -298,7 +328,7 @@ int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned gr
         const weft_hopper_attention_params *hopper = parameters[0];
         fake_cuda_counts.last_counter = (uint64_t)(uintptr_t)(strstr(function, "__hopper") ? hopper->counter : p->counter);
     }
-    return fake_run(function, grid_x, parameters);
+    return launch(function, grid_x, stream, parameters);
 }
 
 int cuLaunchCooperativeKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
@@ -446,20 +476,55 @@ int cuMemGetInfo_v2(size_t *available, size_t *total) {
     return 0;
 }
 
-int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
+typedef struct memory_work {
+    char *to;
+    const char *from; /* null: words are set */
+    size_t to_pitch, from_pitch, width, rows;
+    unsigned value;
+} memory_work;
+
+static int do_memory(void *self) {
+    const memory_work *w = self;
+    for (size_t row = 0; row < w->rows; row++) {
+        if (w->from) {
+            memcpy(w->to + row * w->to_pitch, w->from + row * w->from_pitch, w->width);
+        }
+        for (size_t i = 0; i < w->width / sizeof w->value && !w->from; i++) {
+            memcpy(w->to + i * sizeof w->value, &w->value, sizeof w->value);
+        }
+    }
+    return 1;
+}
+
+static int on_stream_do(memory_work w, void *stream) {
     const int result = on_stream(stream);
     if (result == 0) {
-        memcpy((void *)(uintptr_t)to, from, bytes);
+        fake_stream_add(stream, do_memory, &w, sizeof w);
     }
     return result;
 }
 
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
+    return on_stream_do((memory_work){(char *)(uintptr_t)to, from, 0, 0, bytes, 1, 0}, stream);
+}
+
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
-    const int result = on_stream(stream);
-    if (result == 0) {
-        memcpy(to, (const void *)(uintptr_t)from, bytes);
+    return on_stream_do((memory_work){to, (const char *)(uintptr_t)from, 0, 0, bytes, 1, 0}, stream);
+}
+
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream) {
+    return cuMemcpyDtoHAsync_v2((void *)(uintptr_t)to, from, bytes, stream);
+}
+
+int cuMemcpy2DAsync_v2(const void *copy, void *stream) {
+    const weft_cu_copy *c = copy;
+    if (c->from.type != WEFT_CU_MEMORY_DEVICE || c->to.type != WEFT_CU_MEMORY_DEVICE || c->from.pitch < c->width ||
+        c->to.pitch < c->width) {
+        return 1;
     }
-    return result;
+    return on_stream_do((memory_work){(char *)(uintptr_t)c->to.device, (const char *)(uintptr_t)c->from.device, c->to.pitch,
+                                      c->from.pitch, c->width, c->rows, 0},
+                        stream);
 }
 
 int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) {
@@ -471,10 +536,8 @@ int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) {
 }
 
 int cuMemsetD32Async(uint64_t to, unsigned value, size_t words, void *stream) {
-    const int result = on_stream(stream);
-    for (size_t i = 0; i < words && result == 0; i++) {
-        ((unsigned *)(uintptr_t)to)[i] = value;
-    }
+    const int result = on_stream_do(
+        (memory_work){.to = (char *)(uintptr_t)to, .width = words * sizeof value, .rows = 1, .value = value}, stream);
     return result ? result : fake_script("set", 0);
 }
 
@@ -496,20 +559,22 @@ int cuPointerGetAttributes(unsigned number, int *attributes, void **values, uint
 }
 
 int cuStreamCreate(void **stream, unsigned flags) {
-    *stream = flags == WEFT_CU_STREAM_NON_BLOCKING ? malloc(1) : NULL;
+    *stream = flags == WEFT_CU_STREAM_NON_BLOCKING && !fake_script("stream", 0) ? fake_stream_new() : NULL;
     count(&fake_cuda_counts.streams, *stream != NULL);
     return *stream ? 0 : 1;
 }
 
 int cuStreamDestroy_v2(void *stream) {
     count(&fake_cuda_counts.streams, -1);
-    free(stream);
+    fake_stream_free(stream);
     return 0;
 }
 
 int cuStreamQuery(void *stream) {
     const int result = on_stream(stream);
-    return result ? result : fake_script("query", 0);
+    return result                    ? result
+           : fake_script("query", 0) ? fake_script("query", 0)
+                                     : (fake_stream_done(stream) ? 0 : WEFT_CU_NOT_READY);
 }
 
 int cuGraphNodeGetType(void *node, int *type) {
@@ -543,41 +608,56 @@ int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void **gr
 
 int cuStreamSynchronize(void *stream) {
     const int result = on_stream(stream);
+    if (!result) {
+        fake_stream_wait(stream);
+    }
     return result ? result : fake_script("synchronize", 0);
 }
 
 int cuEventCreate(void **event, unsigned flags) {
     (void)flags;
-    *event = calloc(1, sizeof(double));
+    *event = fake_script("event", 0) ? NULL : fake_event_new();
+    count(&fake_cuda_counts.events, *event != NULL);
     return *event ? 0 : 2;
 }
 
 /* A millisecond passes from one record to the next, so that times do not depend on the machine. */
 int cuEventRecord(void *event, void *stream) {
-    static int64_t records;
     if (on_stream(stream)) {
         return 906;
     }
-    *(double *)event = (double)__atomic_add_fetch(&records, 1, __ATOMIC_RELAXED);
-    return 0;
+    fake_event_record(event, stream);
+    return fake_script("record", 0);
 }
 
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
     (void)flags;
-    return event ? on_stream(stream) : 1;
+    const int result = event ? on_stream(stream) : 1;
+    if (!result) {
+        fake_event_await(event, stream);
+    }
+    return result;
+}
+
+int cuEventQuery(void *event) {
+    const int result = fake_script("event_query", 0);
+    return result ? result : fake_event_done(event) ? 0 : WEFT_CU_NOT_READY;
 }
 
 int cuEventSynchronize(void *event) {
-    (void)event;
+    while (!fake_event_done(event)) {
+        sched_yield();
+    }
     return fake_script("synchronize", 0);
 }
 
 int cuEventElapsedTime(float *milliseconds, void *start, void *end) {
-    *milliseconds = (float)(*(double *)end - *(double *)start);
+    *milliseconds = (float)(fake_event_at(end) - fake_event_at(start));
     return 0;
 }
 
 int cuEventDestroy_v2(void *event) {
-    free(event);
+    count(&fake_cuda_counts.events, -1);
+    fake_event_free(event);
     return 0;
 }

@@ -18,8 +18,10 @@
  *   twice=1         a launch runs at the same time as another executable of the graph that it was captured in
  *   capturing=1     another thread captures a stream that the default stream waits for
  *   late=1          CTAs that wait for each other wait in vain
+ *   lazy=1          what is put on a stream is done later: see fake_streams.h
+ *   stream=1 event=1  there are no more of them
  *   init=E load=E kernel=E launch=E cooperative=E memory=E set=E query=E synchronize=E push=E tensor_map=E
- *   bus=E           fail with CUresult E; retain, events and copies never do
+ *   record=E event_query=E bus=E  fail with CUresult E; retain and copies never do
  */
 #ifndef WEFT_TESTS_CUDA_FAKE_DRIVER_H
 #define WEFT_TESTS_CUDA_FAKE_DRIVER_H
@@ -31,7 +33,7 @@ typedef struct fake_counts {
     int library_loads, launches, allocations /* live */, contexts /* retained */, pushed /* depth, of all threads */;
     int clock_questions;
     int cooperative;       /* launches whose CTAs all run at once */
-    int streams;           /* live */
+    int streams, events;   /* live */
     int captures_ended;    /* calls that a capture does not survive */
     uint64_t last_counter; /* of the last launch; 0: none, or it finds its own */
 } fake_counts;

@@ -175,7 +175,7 @@ int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
         (p->first.count > 0 && (p->counter || p->first.steps != weft_ceil_divide(a->k, WEFT_GEMM_STEP))) ||
         phases->count > 8 || (phases->count > 0 && phases->tiles != weft_ceil_divide(a->mn, tile_m)) ||
         (p->side_of_sm && (!p->counter || *p->counter != 0)) || (p->begun && (*p->begun != 0 || p->pace_steps < 1)) ||
-        (p->split > 1 && (!WEFT_GEMM_SPLITS(tile_m) || walk->dispatch != WEFT_DISPATCH_GRID ||
+        (p->split > 1 && (!WEFT_GEMM_SPLITS(tile_m, tile_n) || walk->dispatch != WEFT_DISPATCH_GRID ||
                           p->split > weft_ceil_divide(a->k, WEFT_GEMM_STEP)))) {
         return 1;
     }

@@ -87,6 +87,8 @@ const weft_cuda_image weft_cuda_images[] = {
     {"grouped_bf16_kn", "grouped_bf16_kn"},
     {"grouped_fp16_kk", "grouped_fp16_kk"},
     {"grouped_fp16_kn", "grouped_fp16_kn"},
+    {"gemm_bf16_kk_widths_sm90a", "gemm_bf16_kk_widths_sm90a"},
+    {"gemm_fp16_kk_widths_sm90a", "gemm_fp16_kk_widths_sm90a"},
     {"gemm_bf16_kk_fused_sm90a", "gemm_bf16_kk_fused_sm90a"},
     {"gemm_bf16_kn_fused_sm90a", "gemm_bf16_kn_fused_sm90a"},
     {"gemm_fp16_kk_fused_sm90a", "gemm_fp16_kk_fused_sm90a"},

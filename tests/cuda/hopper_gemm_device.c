@@ -9,6 +9,7 @@
  * `small` runs every variant on a small product, for the emulated GPU (emulate/emulate.h); `split` runs only the products
  * whose steps are shared out, and `fused` only those with an epilogue, which are among the others, too. */
 #include "../plans.h"
+#include "cuda/gemm/view.h"
 #include "cuda/plan/backend.h"
 #include "cuda/sm90/gemm/params.h"
 #include "gemm_trial.h"
@@ -96,17 +97,26 @@ static int32_t random_sweep(const weft_gemm *p) {
 }
 
 /* CTAs that share out the steps of a tile, so many as steps and cluster allow; 1: none do. */
-static int64_t random_split(int64_t tile_m, int64_t k, const int64_t cluster[2]) {
+static int64_t random_split(int64_t tile_m, int64_t tile_n, int64_t k, const int64_t cluster[2]) {
     const int64_t split = between(2, WEFT_GEMM_MAX_CLUSTER);
     const int64_t most = weft_smaller((k + 63) / 64, WEFT_GEMM_MAX_CLUSTER / (cluster[0] * cluster[1]));
-    return WEFT_GEMM_SPLITS(tile_m) ? weft_smaller(split, most) : 1;
+    return WEFT_GEMM_SPLITS(tile_m, tile_n) ? weft_smaller(split, most) : 1;
+}
+
+/* A tile that there is for a product. */
+static const int64_t *random_tile(const weft_gemm *p) {
+    static const int64_t tiles[][2] = {{128, 256}, {256, 128}, {128, 128}, {128, 64}, {256, 192}, {128, 192}, {64, 128}};
+    static const int64_t widths[][2] = {{128, 80},  {128, 96},  {128, 112}, {128, 144},
+                                        {128, 160}, {128, 176}, {128, 208}, {128, 224}};
+    const weft_gemm_view view = weft_gemm_view_of(p);
+    const int any = p->dtype != WEFT_FP32 && p->beta == 0 && !view.a_mn && !view.b_mn && between(0, 1);
+    return any ? widths[between(0, 7)] : tiles[between(0, 6)];
 }
 
 static weft_schedule random_schedule(const weft_gemm *p, int round) {
-    static const int64_t tiles[][2] = {{128, 256}, {256, 128}, {128, 128}, {128, 64}, {256, 192}, {128, 192}, {64, 128}};
     weft_schedule s = WEFT_SCHEDULE_INIT;
     const int swapped = p->c_major == WEFT_COL_MAJOR;
-    const int64_t *tile = tiles[between(0, 6)], *cluster = clusters[between(0, CLUSTERS - 1)];
+    const int64_t *tile = random_tile(p), *cluster = clusters[between(0, CLUSTERS - 1)];
     if (round % 7 == 0) { /* left to the library */
         return s;
     }
@@ -123,7 +133,7 @@ static weft_schedule random_schedule(const weft_gemm *p, int round) {
     s.axis = (weft_axis)between(WEFT_AXIS_N, WEFT_AXIS_M);
     s.cluster_m = cluster[0];
     s.cluster_n = cluster[1];
-    const int64_t split = random_split(tile[0], p->k, cluster);
+    const int64_t split = random_split(tile[0], tile[1], p->k, cluster);
     if (round % 3 == 0 && split > 1) {
         s.split = split;
         s.dispatch = WEFT_DISPATCH_GRID;
@@ -259,7 +269,7 @@ static weft_gemm small_gemm(const weft_gemm_variant *v, int number, int epilogue
     p.ldb = ((p.b_major == WEFT_ROW_MAJOR ? p.n : p.k) + step - 1) / step * step + (v->by_phase ? 8 : 0);
     p.ldc = to_8(swapped ? p.m : p.n) + 8 * between(0, 2);
     p.alpha = number % 4 == 0 ? -0.5 : 1;
-    p.beta = number % 5 < 2 ? 1.5 : 0;
+    p.beta = number % 5 < 2 && WEFT_GEMM_WHOLE_PIECES(v->tile_n) ? 1.5 : 0;
     if (v->fused) {
         fuse(&p, v, epilogue);
     }
@@ -296,7 +306,7 @@ static weft_schedule small_schedule(const weft_gemm_variant *v, const weft_gemm 
     s.axis = (weft_axis)between(WEFT_AXIS_N, WEFT_AXIS_M);
     s.split = 1;
     s.workers = ctas * between(1, 3);
-    const int64_t split = p->gated ? 1 : random_split(v->tile_m, p->k, cluster);
+    const int64_t split = p->gated ? 1 : random_split(v->tile_m, v->tile_n, p->k, cluster);
     if (number % 3 != 0 && split > 1) {
         s.split = split;
         s.dispatch = WEFT_DISPATCH_GRID;

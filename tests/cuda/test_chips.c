@@ -347,7 +347,7 @@ static void by_name(void **state) {
                  chips[i].capability / 10, chips[i].capability % 10);
         refused(i, &single, NULL, NULL, "study: dtype fp32 is not fp16 or bf16");
         refused(i, &fp32_grad, NULL, NULL, "study: it has no dtypes other than fp16 and bf16");
-        refused(i, &fp8, NULL, NULL, "fp8 is not supported by cuda yet");
+        refused(i, &fp8, NULL, NULL, "fp8 is not supported by cuda yet: only the simulator takes it");
         refused(i, &deep, NULL, NULL, "it has no head dims above 256");
         refused(i, &plain, &cluster, NULL, "study: it has no clusters");
         if (chips[i].capability == 90) {

@@ -52,6 +52,16 @@ class Missing(OnGpu):
                 with self.subTest(expected=expected, verb=verb):
                     self.refused(expected, *verb, **options)
 
+    def test_doctor(self):
+        """The doctor is told the same, and says what to do."""
+        for expected, options in self.CASES:
+            result = run("doctor", "--json", **options)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            gpu = json.loads(result.stdout)["findings"][-1]
+            self.assertEqual((gpu["section"], gpu["works"]), ("GPUs", False))
+            self.assertIn(expected.removeprefix("weft: "), gpu["text"])
+            self.assertTrue(gpu["advice"])
+
     @unittest.skipIf(KERNELS, "this build has kernels")
     def test_no_kernels(self):
         for verb in [["run", "attention", *SMALL], ["machines", "probe"]]:
@@ -60,6 +70,19 @@ class Missing(OnGpu):
 
 @unittest.skipUnless(KERNELS, "this build has no kernels")
 class Kernels(OnGpu):
+    def test_doctor(self):
+        findings = {f["name"]: f for f in json.loads(self.ok("doctor", "--json"))["findings"] if f["section"] == "GPUs"}
+        self.assertTrue(findings["driver and GPU"]["works"])
+        self.assertTrue(findings["driver and GPU"]["text"].startswith("GPU 0, "))
+        for operation in ["attention", "gemm"]:
+            self.assertTrue(findings[operation]["works"])
+            self.assertIn("bf16 by ", findings[operation]["text"])
+        for counter in ["counters (CUPTI)", "energy (NVML)"]:
+            self.assertTrue(findings[counter]["works"] or findings[counter]["advice"])
+        old = json.loads(self.ok("doctor", "--json", script="capability=70"))["findings"]
+        gemm = next(f for f in old if (f["section"], f["name"]) == ("GPUs", "gemm"))
+        self.assertEqual((gemm["works"], "8.0" in gemm["text"]), (False, True))
+
     def test_wrong_architecture(self):
         self.refused("compute capability 7.0, and 8.0 is needed", "run", "attention", *SMALL, script="capability=70")
         self.refused("have no code for this GPU and driver", "run", "attention", *SMALL, script="load=209")
@@ -209,7 +232,7 @@ class Kernels(OnGpu):
             self.refused("No such file or directory", "machines", "probe", "-o", folder + "/none/mine.ini")
         found = json.loads(self.ok("machines", "probe", "--json", script="sides=1"))
         self.assertEqual((found["sides"], found["members"], found["side_of_sm"]), (1, [12, 0], "0" * 12))
-        self.refused("--output is for 'weft machines probe'", "machines", "-o", "x.ini", code=2)
+        self.refused("--output is for 'weft machines NAME' or 'weft machines probe'", "machines", "-o", "x.ini", code=2)
 
 
 if __name__ == "__main__":

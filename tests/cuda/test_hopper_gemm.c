@@ -98,7 +98,7 @@ static weft_schedule random_schedule(uint64_t *random, const weft_gemm *p, int r
         s.cluster_n = two_dimensional && narrow ? 1 : cluster[1]; /* see clusters_without_senders() */
         const int64_t split = random_between(random, 2, WEFT_GEMM_MAX_CLUSTER);
         const int64_t ctas = weft_larger(cluster[0], 1) * weft_larger(s.cluster_n, 1);
-        if (round % 3 == 0 && WEFT_GEMM_SPLITS(tile[0]) && (p->k + 63) / 64 >= split && ctas * split <= 8) {
+        if (round % 3 == 0 && WEFT_GEMM_SPLITS(tile[0], tile[1]) && (p->k + 63) / 64 >= split && ctas * split <= 8) {
             s.split = split;
             s.dispatch = WEFT_DISPATCH_GRID;
         }
@@ -558,6 +558,40 @@ static void clusters_without_senders(void **state) {
     }
 }
 
+/* Tiles of other widths than multiples of 64: by name, for k-major operands without beta and split, and never unasked. */
+static void widths(void **state) {
+    (void)state;
+    const weft_device device = gpu();
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_plan *plan;
+    weft_gemm p = small();
+    script(NULL);
+    p.lda = p.ldb = p.ldc = 0;
+    p.m = p.n = 440; /* 12 SMs: 12 tiles of 128x160, or 16 of 128x128 */
+    p.k = 4096;
+    p.b_major = WEFT_COL_MAJOR;
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(weft_plan_schedule(plan).tile_n % 64, 0);
+    weft_plan_destroy(plan);
+    s.tile_n = 160;
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(weft_plan_schedule(plan).tile_m, 128);
+    weft_plan_destroy(plan);
+    s.cluster_m = 4; /* whose CTAs would have 52 columns each of B, which boxes of 8 do not cut */
+    s.cluster_n = 2;
+    s.tile_n = 208;
+    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 0x208 with split 1 in clusters of 4x2");
+    s.cluster_m = s.cluster_n = 0;
+    s.split = 2;
+    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 0x208 with split 2");
+    s.split = 0;
+    p.beta = 1;
+    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 0x208");
+    p.beta = 0;
+    p.b_major = WEFT_ROW_MAJOR;
+    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 0x208");
+}
+
 /* The kernel that a product with an epilogue takes, or, where `why` is not null, why there is none. */
 static void takes(const weft_gemm *p, const char *kernel, const char *why) {
     const weft_device device = gpu();
@@ -622,7 +656,7 @@ int main(void) {
         cmocka_unit_test(parameters), cmocka_unit_test(no_kernel_fits), cmocka_unit_test(clusters_without_senders),
         cmocka_unit_test(choices),    cmocka_unit_test(locality),       cmocka_unit_test(phases),
         cmocka_unit_test(bands),      cmocka_unit_test(every_sm),       cmocka_unit_test(launching_fails),
-        cmocka_unit_test(splits),     cmocka_unit_test(epilogues),
+        cmocka_unit_test(widths),     cmocka_unit_test(splits),         cmocka_unit_test(epilogues),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

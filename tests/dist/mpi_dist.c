@@ -1,5 +1,7 @@
 /* Attention over ranks, which are processes here: as test_dist.c, by MPI.
- *   mpirun -n RANKS mpi_dist MOST_ROWS */
+ *   mpirun -n RANKS mpi_dist MOST_ROWS [gpu]
+ * gpu: all ranks compute on the first GPU, and messages are staged, or MPI takes the GPU's memory. Exits 77 where there is
+ * none. */
 #include "../cmocka_all.h"
 
 #include <stdlib.h>
@@ -10,6 +12,8 @@
 
 static int64_t most_rows;
 static weft_transport by_mpi = WEFT_TRANSPORT_INIT;
+static const weft_cuda_driver *gpu; /* null: on CPUs */
+static void *stream;
 
 /* Brings what all ranks have made to rank 0. */
 static void gather(const part *mine, part *parts) {
@@ -48,6 +52,9 @@ static void matches_the_reference(void **state) {
         part parts[MOST_RANKS];
         shaken shakes;
         draw_whole(&random, &w, most_rows, by_mpi.size, by_mpi.size);
+        if (gpu) {
+            suit_gpu(&w, &random);
+        }
         make_whole(&w, &random);
         const int bhsd = (int)random_between(&random, 0, 1), keeps = (int)random_between(&random, 0, 1);
         for (int32_t rank = 0; rank < by_mpi.size; rank++) {
@@ -55,6 +62,8 @@ static void matches_the_reference(void **state) {
         }
         part *mine = &parts[by_mpi.rank];
         mine->seconds = 3600;
+        mine->gpu = gpu;
+        mine->stream = stream;
         const weft_transport late = shaken_open(&shakes, &by_mpi, random_bits(&random) + (uint64_t)by_mpi.rank);
         mine->status = run_part(mine, i % 2 ? &late : &by_mpi);
         if (mine->status) {
@@ -75,6 +84,18 @@ static void matches_the_reference(void **state) {
     }
 }
 
+/* The first GPU's context and a stream: null where there is none. */
+static void *open_gpu(weft_message *message) {
+    weft_cuda_device device;
+    void *context;
+    if (weft_cuda_driver_get(&gpu, message) || weft_cuda_device_get(gpu, 0, &device, message) ||
+        gpu->primary_retain(&context, device.handle) || gpu->context_push(context) ||
+        gpu->stream_new(&stream, WEFT_CU_STREAM_NON_BLOCKING)) {
+        return NULL;
+    }
+    return stream;
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matches_the_reference),
@@ -87,6 +108,11 @@ int main(int argc, char **argv) {
     if (weft_mpi_open(&mpi, MPI_COMM_WORLD, &by_mpi, &message)) {
         fprintf(stderr, "%s\n", message.text);
         MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    if (argc > 2 && !open_gpu(&message)) {
+        printf("skipped: %s\n", message.text);
+        MPI_Finalize();
+        return 77;
     }
     if (by_mpi.size > MOST_RANKS || cmocka_run_group_tests(tests, NULL, NULL)) {
         MPI_Abort(MPI_COMM_WORLD, 1); /* the others wait for this one */

@@ -24,6 +24,15 @@ void draw_whole(uint64_t *random, whole *w, int64_t most_rows, int64_t least_ran
     }
 }
 
+void suit_gpu(whole *w, uint64_t *random) {
+    weft_attention *p = &w->s.p;
+    p->dtype = random_between(random, 0, 1) ? WEFT_BF16 : WEFT_FP16;
+    if (p->operation == WEFT_ATTENTION_BACKWARD) {
+        p->head_dim_v = 0;
+        p->extras &= ~WEFT_SINKS; /* whose gradient is computed on CPUs */
+    }
+}
+
 static int64_t rows_of_batch(const whole *w, int i) {
     return w->t[i].rows * w->t[i].heads * w->t[i].dim;
 }
@@ -124,6 +133,24 @@ size_t part_bytes(const part *m, int32_t rank, int i) {
     return (size_t)(m->w->s.p.batch * rows * t->heads * t->dim) * m->w->element;
 }
 
+/* Where a rank computes: on a GPU copies of the host's memory, which are copied back when they are given back. */
+static void *lend(const part *m, void *host, size_t bytes) {
+    uint64_t there = 0;
+    if (!m->gpu || !host) {
+        return host;
+    }
+    assert_int_equal(m->gpu->memory_new(&there, bytes ? bytes : 1), 0);
+    assert_int_equal(m->gpu->copy_in(there, host, bytes), 0);
+    return (void *)(uintptr_t)there;
+}
+
+static void take_back(const part *m, void *there, void *host, size_t bytes) {
+    if (m->gpu && host) {
+        assert_int_equal(m->gpu->copy_out(host, (uint64_t)(uintptr_t)there, bytes), 0);
+        assert_int_equal(m->gpu->memory_free((uint64_t)(uintptr_t)there), 0);
+    }
+}
+
 weft_status run_part(part *m, const weft_transport *transport) {
     const whole *w = m->w;
     weft_attention p = w->s.p;
@@ -134,7 +161,10 @@ weft_status run_part(part *m, const weft_transport *transport) {
     schedule.workers = 1;
     ranks.ranks = 0; /* as many as there are */
     p.layout = m->bhsd ? WEFT_BHSD : WEFT_BSHD;
-    const weft_dist_options options = {sizeof options, &ranks, transport, NULL, &schedule, m->seconds};
+    weft_device gpu = WEFT_DEVICE_INIT;
+    gpu.kind = WEFT_DEVICE_CUDA;
+    const weft_dist_options options = {sizeof options, &ranks, transport, m->gpu ? &gpu : NULL, m->gpu ? NULL : &schedule,
+                                       m->seconds};
     for (int i = 0; i < 2 && !status; i++) {
         p.operation = i == 0 ? WEFT_ATTENTION : WEFT_ATTENTION_BACKWARD;
         if (i == 0 || w->s.p.operation == WEFT_ATTENTION_BACKWARD) {
@@ -156,43 +186,67 @@ weft_status run_part(part *m, const weft_transport *transport) {
     }
     const size_t rows = (size_t)weft_dist_rows(m->dist[0], m->rank, 0);
     m->lse = malloc((size_t)(p.batch * p.heads) * rows * sizeof(float));
-    run.kept = m->keeps ? malloc(weft_dist_kept(m->dist[0]) + 1) : NULL;
-    char *bias = w->bias ? malloc((size_t)(p.batch * p.heads) * rows * (size_t)p.kv_seq * w->element) : NULL;
+    const size_t kept_bytes = weft_dist_kept(m->dist[0]) + 1,
+                 lse_bytes = (size_t)(p.batch * p.heads) * rows * sizeof(float);
+    const size_t bias_bytes = (size_t)(p.batch * p.heads) * rows * (size_t)p.kv_seq * w->element;
+    void *kept = m->keeps ? calloc(1, kept_bytes) : NULL;
+    char *bias = w->bias ? malloc(bias_bytes) : NULL;
     for (int64_t n = 0; n < p.batch * p.heads && bias; n++) {
         const size_t line = (size_t)p.kv_seq * w->element;
         weft_dist_pick(m->dist[0], m->rank, 0, w->bias + (size_t)(n * p.seq) * line, line, bias + (size_t)n * rows * line,
                        line, line);
     }
+    float sinks[8], alibi[64];
+    memcpy(sinks, w->sinks, sizeof sinks);
+    memcpy(alibi, w->alibi, sizeof alibi);
+    memset(m->lse, 0xff, lse_bytes);
+    char *t[TENSORS];
+    for (int i = 0; i < TENSORS; i++) {
+        t[i] = lend(m, m->t[i], part_bytes(m, m->rank, i));
+    }
     weft_attention_data data = WEFT_ATTENTION_DATA_INIT;
-    data.q = m->t[Q];
-    data.k = m->t[K];
-    data.v = m->t[V];
-    data.o = m->t[O];
-    data.lse = m->lse;
-    data.sinks = p.extras & WEFT_SINKS ? w->sinks : NULL;
-    data.alibi = p.extras & WEFT_ALIBI ? w->alibi : NULL;
-    data.bias = bias;
+    float *lse = lend(m, m->lse, lse_bytes), *lent_sinks = lend(m, sinks, sizeof sinks);
+    float *lent_alibi = lend(m, alibi, sizeof alibi);
+    char *lent_bias = lend(m, bias, bias_bytes);
+    run.stream = m->stream;
+    run.kept = lend(m, kept, kept_bytes);
+    data.q = t[Q];
+    data.k = t[K];
+    data.v = t[V];
+    data.o = t[O];
+    data.lse = lse;
+    data.sinks = p.extras & WEFT_SINKS ? lent_sinks : NULL;
+    data.alibi = p.extras & WEFT_ALIBI ? lent_alibi : NULL;
+    data.bias = lent_bias;
     status = weft_dist_run(m->dist[0], &data, &run, &m->message);
     if (!status && m->dist[1]) {
         weft_attention_gradients g = WEFT_ATTENTION_GRADIENTS_INIT;
-        g.q = m->t[Q];
-        g.k = m->t[K];
-        g.v = m->t[V];
-        g.o = m->t[O];
-        g.lse = m->lse;
-        g.grad_o = m->t[GRAD_O];
-        g.grad_q = m->t[GRAD_Q];
-        g.grad_k = m->t[GRAD_K];
-        g.grad_v = m->t[GRAD_V];
+        g.q = t[Q];
+        g.k = t[K];
+        g.v = t[V];
+        g.o = t[O];
+        g.lse = lse;
+        g.grad_o = t[GRAD_O];
+        g.grad_q = t[GRAD_Q];
+        g.grad_k = t[GRAD_K];
+        g.grad_v = t[GRAD_V];
         g.sinks = data.sinks;
         g.alibi = data.alibi;
         g.grad_sinks = data.sinks ? m->grad_sinks : NULL;
         status = weft_dist_run(m->dist[1], &g, &run, &m->message);
     }
+    for (int i = 0; i < TENSORS; i++) {
+        take_back(m, t[i], m->t[i], part_bytes(m, m->rank, i));
+    }
+    take_back(m, lse, m->lse, lse_bytes);
+    take_back(m, lent_sinks, sinks, sizeof sinks);
+    take_back(m, lent_alibi, alibi, sizeof alibi);
+    take_back(m, lent_bias, bias, bias_bytes);
+    take_back(m, run.kept, kept, kept_bytes);
     for (int i = 0; i < 2; i++) {
         weft_dist_counted(m->dist[i], &m->counted[i]);
     }
-    free(run.kept);
+    free(kept);
     free(bias);
     return status;
 }

@@ -3,6 +3,7 @@
 #ifndef WEFT_TESTS_DIST_PARTS_H
 #define WEFT_TESTS_DIST_PARTS_H
 
+#include "cuda/driver/driver.h"
 #include "shared.h"
 
 enum { MOST_RANKS = 8 };
@@ -29,8 +30,10 @@ typedef struct whole {
 typedef struct part {
     const whole *w;
     int32_t rank;
-    int bhsd, keeps; /* heads before rows; a backward pass begins with what the forward pass kept */
-    double seconds;  /* that are waited; 0: 60 */
+    int bhsd, keeps;             /* heads before rows; a backward pass begins with what the forward pass kept */
+    double seconds;              /* that are waited; 0: 60 */
+    const weft_cuda_driver *gpu; /* null: it computes on the CPU. A context is current */
+    void *stream;                /* of the GPU */
     weft_status status;
     weft_message message;
     char *t[TENSORS];
@@ -53,6 +56,9 @@ void free_part(part *m);
 
 /* Bytes of a tensor of a part. */
 size_t part_bytes(const part *m, int32_t rank, int i);
+
+/* Makes a problem one that GPUs have kernels for. */
+void suit_gpu(whole *w, uint64_t *random);
 
 /* Puts the parts of all ranks together and holds them to the reference, in whole->t. */
 void check_parts(whole *w, const part *parts);

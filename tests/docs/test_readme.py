@@ -42,27 +42,58 @@ def blocks(page):
 BLOCKS = blocks(text(os.path.join(ROOT, "README.md")))
 
 
-class Readme(unittest.TestCase):
-    def weft(self, line):
-        with tempfile.TemporaryDirectory() as folder:  # some write a page
-            environment = {**os.environ, "WEFT_TUNING_DB": os.path.join(folder, "tuning.db")}
-            result = subprocess.run([WEFT, *line.split()], capture_output=True, text=True, cwd=folder, env=environment)
+PAGES = ["README.md", *(f"docs/{name}.md" for name in ("command", "tutorial", "faq", "adding-a-machine", "adding-a-profile"))]
+SLOW_PAGES = ["docs/gallery.md", "docs/choosing-a-machine.md"]
+
+
+class Commands(unittest.TestCase):
+    """Lines of code that begin with `weft`, and what prepares files for them, run, page by page in a folder of its own; not in blocks
+    that are marked `gpu`. What stands below `$ weft` is what it prints."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        path = os.pathsep.join([os.path.dirname(WEFT), os.environ["PATH"]])
+        self.environment = {**os.environ, "PATH": path, "WEFT_TUNING_DB": os.path.join(self.folder, "tuning.db")}
+
+    def shell(self, line):
+        result = subprocess.run(line, shell=True, capture_output=True, text=True, cwd=self.folder, env=self.environment)
         self.assertEqual((result.returncode, result.stderr), (0, ""), line)
         return result.stdout
 
-    def test_shown_outputs(self):
-        shown = [block.split("\n", 1) for kind, block in BLOCKS if block.startswith("$ weft ")]
-        self.assertTrue(shown)
-        for command, output in shown:
-            self.assertEqual(self.weft(command[len("$ weft ") :]), output)
+    def follow(self, page):
+        count = 0
+        for kind, block in blocks(text(os.path.join(ROOT, page))):
+            lines = [] if kind == "gpu" else block.replace("\\\n", " ").splitlines()
+            for line in lines:
+                if re.match(r"weft |python3 -c |sed ", line):
+                    self.shell(re.split(r" {2,}(?![^']*' )", line)[0])  # what two blanks set apart is a comment
+                    count += 1
+            for command, output in re.findall(r"^\$ (weft .*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+                self.assertEqual(self.shell(command).strip(), output.strip(), command)
+                count += 1
+        return count
 
-    def test_listed_commands_run(self):
-        listed = BLOCKS + blocks(text(os.path.join(ROOT, "docs", "command.md")))
-        lines = [line for _, block in listed for line in block.splitlines() if line.startswith("weft ")]
-        self.assertGreaterEqual(len(lines), 10)
-        for line in lines:
-            self.weft(re.split(r" {2,}", line[len("weft ") :])[0])
+    def test_pages(self):
+        for page in PAGES:
+            with self.subTest(page):
+                self.assertGreater(self.follow(page), 0)
 
+
+class Slow(Commands):
+    def test_pages(self):
+        for page in SLOW_PAGES:
+            with self.subTest(page):
+                self.assertGreater(self.follow(page), 0)
+
+    def test_measured_gain(self):
+        self.environment.update(WEFT_LIBRARY=LIBRARY, PYTHONPATH=os.path.join(ROOT, "python"))
+        printed = self.shell(f"{sys.executable} {ROOT}/examples/order_gain.py")
+        self.assertEqual(len(re.findall(r"^.+ \d+\.\d{3} s$", printed, re.MULTILINE)), 4, printed)
+
+
+class Readme(unittest.TestCase):
     def test_program(self):
         (program,) = [block for kind, block in BLOCKS if kind == "c"]
         self.assertLessEqual(len(program.splitlines()), 12)

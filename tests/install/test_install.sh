@@ -30,6 +30,12 @@ expect "C by pkg-config" env LD_LIBRARY_PATH="$libraries" "$work/c_shared"
 expect "C++ by pkg-config" env LD_LIBRARY_PATH="$libraries" "$work/cpp_shared"
 expect "C, static" "$work/c_static"
 
+# What `make install` advises is enough.
+rpath=$(scripts/install-hint.sh "$work/prefix" | sed -n 's/^ *the linker *\([^ ]*\).*/\1/p')
+# shellcheck disable=SC2046
+gcc -std=c11 "$here/three_lines.c" -o "$work/c_rpath" $(pkg-config --cflags --libs weft) "$rpath"
+expect "C, by the advised rpath" "$work/c_rpath"
+
 cmake -S "$here/find_package" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
 cmake --build "$work/cmake" >/dev/null
 for program in c_shared cpp_shared c_static cpp_static; do
@@ -42,6 +48,9 @@ done
 if [ -e "$build/libweft_mpi.so" ]; then
     [ -f "$libraries/libweft_mpi.so" ]
 fi
+[ -f "$work/prefix/share/man/man1/weft-run.1" ]
+[ -f "$work/prefix/share/zsh/site-functions/_weft" ]
+[ -f "$work/prefix/share/fish/vendor_completions.d/weft.fish" ]
 bash -n "$work/prefix/share/bash-completion/completions/weft"
 completions=$(bash -c ". '$work/prefix/share/bash-completion/completions/weft'
     COMP_WORDS=(weft run gemm --order hil) COMP_CWORD=4; _weft; echo \"\${COMPREPLY[*]}\"")

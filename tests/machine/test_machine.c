@@ -11,7 +11,7 @@
 #include <weft/machine.h>
 
 #include "base/embedded.h"
-#include "sheet/names.h"
+#include "base/names.h"
 
 /* A whole and right machine. Errors are made from it, so the line numbers below are those of this text. */
 static const char right[] = "# a small machine\n"                  /* 1 */
@@ -349,10 +349,12 @@ static void test_value_errors(void **state) {
     expect_error(6, "count = 99999999999999999999 | x\n", "t.ini:6: count = 99999999999999999999: must be a whole number");
     expect_error(9, "clock = 0 | x\n", "t.ini:9: clock = 0: must be 1000000 to 100000000000 Hz");
     expect_error(9, "clock = -0 | x\n", "t.ini:9: clock = -0: must be 1000000 to 100000000000 Hz");
-    expect_error(10, "shared_bytes = 64 kB | x\n",
-                 "t.ini:10: shared_bytes = 64 kB: must be a whole number, of bytes, KiB, MiB or GiB");
+    expect_error(10, "shared_bytes = 64 KiBit | x\n",
+                 "t.ini:10: shared_bytes = 64 KiBit: must be a whole number, of bytes, kB, MB, GB, KiB, MiB or GiB");
+    expect_error(10, "shared_bytes = 64.0001 kB | x\n",
+                 "t.ini:10: shared_bytes = 64.0001 kB: must be a whole number, of bytes, kB, MB, GB, KiB, MiB or GiB");
     expect_error(10, "shared_bytes = 2000.0001 KiB | x\n",
-                 "t.ini:10: shared_bytes = 2000.0001 KiB: must be a whole number, of bytes, KiB, MiB or GiB");
+                 "t.ini:10: shared_bytes = 2000.0001 KiB: must be a whole number, of bytes, kB, MB, GB, KiB, MiB or GiB");
     expect_error(15, "bytes = 9999999 GiB | x\n", "t.ini:15: bytes = 9999999 GiB: must be 1024 to 1099511627776 bytes");
     expect_error(19, "replacement = LRU | x\n", "t.ini:19: replacement = LRU: must be lru|random");
     expect_error(8, "handout = roun | x\n", "t.ini:8: handout = roun: must be any|round-robin");

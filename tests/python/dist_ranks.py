@@ -66,6 +66,9 @@ def by_torch(rank, size, path):
         else:
             for got, want in zip(parts(torch.float32, {"causal": True}, some), whole(torch.float32, {"causal": True})):
                 near(got, want, 2e-6)
+            known = weft.ranks.spread(some, b"of some" if rank == 1 else None)  # as the id of a communicator of NCCL
+            assert known == b"of some"
+    assert weft.ranks.spread(distributed.group.WORLD, b"of all" if rank == 0 else None) == b"of all"
 
     mine = [weft.dist.split(x).requires_grad_() for x in arrays[:3]]
     o = weft.dist.attention(*mine, seq=SEQ, kv_seq=SEQ)

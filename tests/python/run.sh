@@ -1,6 +1,6 @@
 #!/bin/sh
 # The Python package as it is in python/, in a virtual environment of the project's own; wheel.sh looks at the installed one.
-#   tests/python/run.sh LIBRARY FOLDER [FAKE_DRIVER FAKE_LIBRARY]
+#   tests/python/run.sh LIBRARY FOLDER [FAKE_DRIVER FAKE_LIBRARY FAKE_NCCL]
 # LIBRARY is the libweft.so to test; FOLDER holds the environment between runs; the fakes of tests/cuda stand for a GPU.
 # Exits 77, which stands for skipped, where the packages that the tests need cannot be had. torch, transformers and JAX are too large
 # to fetch here; their tests run where WEFT_PYTHON names an interpreter that has them, with pytest and hypothesis.
@@ -27,5 +27,5 @@ fi
 export WEFT_LIBRARY="$library" PYTHONPATH="$PWD/python" PYTHONDONTWRITEBYTECODE=1
 "$python" -m pytest -q -rs -p no:cacheprovider tests/python
 if [ $# -ge 4 ]; then # a process has one library and one driver
-    WEFT_FAKE_CUDA=$3 WEFT_LIBRARY=$4 "$python" -m pytest -q -p no:cacheprovider tests/python/test_cuda.py
+    WEFT_FAKE_CUDA=$3 WEFT_NCCL_LIBRARY=${5:-} WEFT_LIBRARY=$4 "$python" -m pytest -q -p no:cacheprovider tests/python/test_cuda.py
 fi

@@ -36,7 +36,7 @@ def differences(structures, folder):
             lines.append(f'printf("{structure.__name__}.{field} %zu %zu\\n", offsetof({name}, {field}), sizeof((({name} *)0)->{field}));')
         lines.append(f'printf("{structure.__name__} 0 %zu\\n", sizeof({name}));')
     source, program = folder / "offsets.c", folder / "offsets"
-    headers = ("stdio.h", "stddef.h", "weft/dist.h", "weft/search.h", "weft/trace.h", "weft/tune.h")
+    headers = ("stdio.h", "stddef.h", "weft/dist.h", "weft/nccl.h", "weft/report.h", "weft/search.h", "weft/trace.h", "weft/tune.h")
     head = "".join(f"#include <{header}>\n" for header in headers) + "int main(void) {\n"
     source.write_text(head + "\n".join(lines) + "\n}\n")
     subprocess.run(["cc", "-std=c11", f"-I{ROOT}/include", str(source), "-o", str(program)], check=True)

@@ -1,8 +1,10 @@
 """The way to a GPU without one: arrays of a made-up CuPy on the fake driver of tests/cuda, whose device memory is the host's."""
 
 import ctypes
+import functools
 import os
 import sys
+import threading
 import types
 
 import numpy as np
@@ -303,3 +305,85 @@ def test_prepared(cupy, monkeypatch):
             both = [weft.attention(packed, k, v, prepared=x, **options).array for x in (shared, None)]
             assert np.array_equal(*both)
     assert len(prepared) == 8
+
+
+# ---- ranks ----
+
+
+def on_ranks(groups, function):
+    """What function(group) gives at each rank, which are threads; groups are called to be made."""
+    results = [None] * len(groups)
+
+    def run(rank):
+        try:
+            results[rank] = function(groups[rank]())
+        except Exception as error:
+            results[rank] = error
+
+    started = [threading.Thread(target=run, args=(rank,)) for rank in range(len(groups))]
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+    return results
+
+
+def ranks_by(how, size):
+    """Ways for ranks to talk: by the host, and by the fake NCCL of tests/dist with words or without."""
+    threads = weft.dist.Threads(size)
+    if how == "staged":
+        return [functools.partial(threads.rank, rank) for rank in range(size)]
+    known = weft.dist.nccl_id()
+    return [lambda rank=rank: weft.dist.Nccl(rank, size, known, words=threads.rank(rank) if how == "words" else None) for rank in range(size)]
+
+
+@pytest.mark.parametrize("how", ["staged", "nccl", "words"])
+def test_ranks_with_a_gpu_each(cupy, how):
+    """Forward and backward, as one GPU has them; each rank's rows are whatever arrays the caller picks by rows()."""
+    size, seq = 3, 50
+    if how != "staged" and not os.environ.get("WEFT_NCCL_LIBRARY"):
+        pytest.skip("WEFT_NCCL_LIBRARY names no fake NCCL")
+    problem = weft.problems.Attention(seq=seq, head_dim=32, batch=1, heads=4, kv_heads=2, causal=True, dtype="fp16")
+    whole = [np.random.default_rng(n).standard_normal((1, seq, heads, 32)).astype(np.float16) for n, heads in enumerate((4, 2, 2, 4))]
+
+    def rows_of(x, rows):
+        part = on_device((1, len(rows), *x.shape[2:]), np.float16)
+        part[...] = x[:, rows]
+        return ndarray(part)
+
+    def run(group):
+        attention = weft.dist.Attention(problem, group, cut="zigzag")
+        rows = [row for chunk in attention.rows() for row in chunk]
+        q, k, v, grad_o = (rows_of(x, rows) for x in whole)
+        o, lse = attention(q, k, v, return_lse=True)
+        grads = attention.backward(grad_o, q, k, v, o, lse)
+        assert attention.counted() == attention.expected()
+        return rows, [o.array, *(grad.array for grad in grads)]
+
+    o, lse = weft.attention(*whole[:3], causal=True, return_lse=True)
+    expected = [o, *weft.compute.attention_backward(*whole, o, lse, True, None, None, "bshd", None)]
+    for rows, found in on_ranks(ranks_by(how, size), run):
+        for mine, theirs in zip(found, expected):
+            assert_close(mine, theirs[:, rows], "float16")
+
+
+def test_ranks_on_gpus_refuse(cupy, monkeypatch):
+    q = array(0, 1, 8, 2, 32)
+    group = weft.dist.Threads(1).rank(0)
+    with pytest.raises(weft.Unsupported, match="picked from torch tensors only"):
+        weft.dist.split(q, group)
+    with pytest.raises(weft.Unsupported, match="join.. of arrays of cupy on a GPU"):
+        weft.dist.join(q, group)
+    with pytest.raises(weft.Invalid, match="k and q are on different devices"):
+        weft.dist.attention(q, ndarray(q.array, 1), q, group=group)
+    with pytest.raises(weft.Invalid, match="id has 3 bytes"):
+        weft.dist.Nccl(0, 1, b"abc")
+    if os.environ.get("WEFT_NCCL_LIBRARY"):
+        alone = weft.dist.Nccl(0, 1, weft.dist.nccl_id())
+        with pytest.raises(weft.Invalid, match="the transport sends a GPU's memory, and the rank computes on the CPU"):
+            weft.dist.attention(*[np.zeros((1, 8, 2, 32), "float32")] * 3, group=alone)
+        with pytest.raises(weft.Unsupported, match="give it words"):
+            weft.dist.join(np.zeros((1, 8), "float32"), alone)

@@ -15,7 +15,8 @@ def blocks(name):
 
 
 @pytest.mark.parametrize("name, printed", [("docs/python.md", "sawtooth"), ("docs/own-order.md", "(0, 1, 1)"), ("docs/own-kernel.md", "sectors="), ("docs/serving.md", "(9, 8, 64)"), ("docs/context-parallelism.md", "rank 3: 250 rows, True"), ("README.md", "sawtooth")])
-def test_examples(name, printed, capsys):
+def test_examples(name, printed, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some write pictures
     names = {}
     found = blocks(name)
     assert found

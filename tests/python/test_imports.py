@@ -14,12 +14,12 @@ caches
 frameworks features
 operations
 plans
-simulation tuning recommendation
-traces
+simulation tuning recommendation plots
+traces tables
 ranks
-picture compute masks by_torch
+picture html_tables compute masks by_torch
 transformers cascade grouped dist products xla
-jax_products
+jax_products jax_ring
 torch jax
 flash_attn
 flash_attn_3 vllm sglang

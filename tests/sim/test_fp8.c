@@ -97,18 +97,18 @@ static void nothing_computes_with_it(void **state) {
     attention.seq = attention.kv_seq = attention.head_dim = 64;
     attention.dtype = WEFT_FP8;
     assert_int_equal(plan_of(&plan, &p, NULL, &message), WEFT_UNSUPPORTED);
-    assert_string_equal(message.text, "fp8 is not supported by cpu yet");
+    assert_string_equal(message.text, "fp8 is not supported by cpu yet: only the simulator takes it");
     message.text[0] = '\0';
     assert_int_equal(plan_of(&plan, &attention, NULL, &message), WEFT_UNSUPPORTED);
-    assert_string_equal(message.text, "fp8 is not supported by cpu yet");
+    assert_string_equal(message.text, "fp8 is not supported by cpu yet: only the simulator takes it");
     message.text[0] = '\0';
     data.a = data.b = data.c = calloc(SIZE * SIZE, 2);
     assert_int_equal(plan_of(&plan, &p, &machine, &message), WEFT_OK);
     assert_int_equal(weft_plan_run(plan, &data, &message), WEFT_UNSUPPORTED);
-    assert_string_equal(message.text, "fp8 is not supported by cpu yet");
+    assert_string_equal(message.text, "fp8 is not supported by cpu yet: only the simulator takes it");
     assert_int_equal(weft_plan_enqueue(plan, &data, NULL, &message), WEFT_UNSUPPORTED);
     assert_int_equal(weft_check_result(&p, &data, NULL, &check, &message), WEFT_UNSUPPORTED);
-    assert_string_equal(message.text, "fp8 is not supported by the reference yet");
+    assert_string_equal(message.text, "fp8 is not supported by the reference yet: only the simulator takes it");
     free(data.c);
     weft_plan_destroy(plan);
 }

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include <weft/weft.h>
+
 #define BIT(n) (UINT64_C(1) << (n))
 
 /* x86: every flag for AVX brings SSE3, SSSE3, SSE4.1, SSE4.2 and POPCNT as well, and XGETBV to ask what the system saves.
@@ -91,6 +93,28 @@ int weft_cpu_have(const weft_cpu_words *words, const char *feature) {
         have = have && (words->word[w] & needs.word[w]) == needs.word[w];
     }
     return have;
+}
+
+/* Whether a feature is of this architecture, and more than every processor of it has. */
+static int is_here(const char *feature) {
+    weft_cpu_words needs;
+    uint64_t x86 = 0, aarch64 = 0;
+    (void)weft_cpu_needs(feature, &needs);
+    for (int w = 0; w < WEFT_CPU_WORDS; w++) {
+        *(w < WEFT_CPU_HWCAP ? &x86 : &aarch64) |= needs.word[w];
+    }
+    return WEFT_CPU_X86 ? x86 != 0 : WEFT_CPU_AARCH64 && aarch64 != 0;
+}
+
+const char *weft_cpu_feature(size_t number, int32_t *present) {
+    for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
+        if (is_here(features[i].name) && number-- == 0) {
+            const weft_cpu_words words = weft_cpu_ask();
+            *present = weft_cpu_have(&words, features[i].name);
+            return features[i].name;
+        }
+    }
+    return NULL;
 }
 
 #if WEFT_CPU_AARCH64

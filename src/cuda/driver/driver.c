@@ -191,3 +191,7 @@ weft_cu_result weft_cuda_copy_in(const weft_cuda_driver *driver, uint64_t to, co
     driver->stream_free(stream);
     return result;
 }
+
+int32_t weft_cuda_version(void) {
+    return weft_cuda_toolkit;
+}

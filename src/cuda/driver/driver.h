@@ -67,6 +67,21 @@ typedef struct weft_cu_launch {
     unsigned count;
 } weft_cu_launch;
 
+/* A CUDA_MEMCPY2D: rows of memory, from one place to another. */
+typedef struct weft_cu_place {
+    size_t x, y;
+    int type; /* a CUmemorytype */
+    void *host;
+    uint64_t device;
+    void *array;
+    size_t pitch;
+} weft_cu_place;
+
+typedef struct weft_cu_copy {
+    weft_cu_place from, to;
+    size_t width, rows;
+} weft_cu_copy;
+
 /* The entry points: the rows of symbols.def. */
 typedef struct weft_cuda_driver {
 #define WEFT_CUDA_SYMBOL(NEED, field, symbol, parameters) weft_cu_result(*field) parameters;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "cuda/driver/context.h"
 #include "cuda/driver/module.h"
 #include "cuda/l2/side_table.h"
 #include "cuda/plan/backend.h"
@@ -11,18 +12,12 @@
 #include "order/timetable.h"
 #include "plan/custom.h"
 
-/* The context that is current, if it is one of this device, else the primary one. */
 static weft_status take_context(weft_cuda_plan *c, weft_message *message) {
-    int device = -1;
-    void *current = NULL;
-    if (c->driver->context_current(&current) == 0 && current && c->driver->context_device(&device) == 0 &&
-        device == c->device.handle) {
-        c->context = current;
-        return WEFT_OK;
-    }
-    const weft_cu_result result = c->driver->primary_retain(&c->context, c->device.handle);
-    c->retained = result == 0;
-    return result ? weft_cuda_fail(c->driver, result, "the GPU cannot be used", message) : WEFT_OK;
+    weft_cuda_context gpu = {.driver = c->driver};
+    const weft_status status = weft_cuda_context_take(&gpu, c->device.handle, message);
+    c->context = gpu.context;
+    c->retained = gpu.retained;
+    return status;
 }
 
 /* How many CTAs of a kernel share an SM with this much shared memory; 0 when it cannot be asked. */

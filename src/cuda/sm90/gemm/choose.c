@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "cuda/gemm/operands.h"
+#include "cuda/sm90/gemm/boxes.h"
 #include "cuda/sm90/gemm/costs.h"
 #include "cuda/sm90/gemm/phases.h"
 #include "cuda/sm90/gemm/time.h"
@@ -84,13 +85,13 @@ static int agrees(int64_t fixed, int64_t value) {
 static const int64_t clusters[][2] = {{1, 1}, {2, 1}, {1, 2}, {4, 1}, {1, 4}};
 enum { CLUSTERS = sizeof clusters / sizeof *clusters };
 
-/* Whether every CTA of a cluster loads a share of what it shares. A box of an operand that is contiguous along m or n is 64
- * wide. A CTA without a box of its own is nobody's sender, and in clusters of two dimensions others could then be a lap of
- * the ring ahead of one that still reads. */
+/* Whether every CTA of a cluster loads a share of what it shares. A CTA without a box of its own is nobody's sender, and in
+ * clusters of two dimensions others could then be a lap of the ring ahead of one that still reads. */
 static int all_send(const weft_gemm_variant *v, int swapped, int64_t cluster_m, int64_t cluster_n) {
     const int64_t along_m = swapped ? cluster_n : cluster_m, along_n = swapped ? cluster_m : cluster_n;
     return along_m == 1 || along_n == 1 ||
-           ((!v->a_mn || v->tile_m / 64 >= along_n) && (!v->b_mn || v->tile_n / 64 >= along_m));
+           (weft_gemm_box_rows(v->a_mn, v->tile_m, along_n) * along_n <= v->tile_m &&
+            weft_gemm_box_rows(v->b_mn, v->tile_n, along_m) * along_m <= v->tile_n);
 }
 
 /* What may be made of one variant, in any order; returns how many, at most MAX_WAYS. */
@@ -102,7 +103,8 @@ static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_ge
     const weft_schedule *s = &plan->schedule;
     const int64_t steps = weft_ceil_divide(p.k, WEFT_GEMM_STEP);
     /* Gates and values of a column lie in different units of a tile. */
-    const int64_t most = WEFT_GEMM_SPLITS(v->tile_m) && !p.gated ? weft_smaller(steps, WEFT_GEMM_MAX_CLUSTER) : 1;
+    const int64_t most =
+        WEFT_GEMM_SPLITS(v->tile_m, v->tile_n) && !p.gated ? weft_smaller(steps, WEFT_GEMM_MAX_CLUSTER) : 1;
     const int on_grid = s->dispatch == WEFT_DISPATCH_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID;
     weft_gemm_pick one = {v, view.swapped ? v->tile_n : v->tile_m, view.swapped ? v->tile_m : v->tile_n, 1, 1, 1};
     const int by_side = weft_gemm_takes_tickets_by_side(s);
@@ -110,7 +112,8 @@ static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_ge
     if ((by_side && WEFT_GEMM_LEAN(v->tile_m, v->tile_n)) || v->dtype != weft_gemm_multiplied(&p) || v->a_mn != view.a_mn ||
         v->b_mn != view.b_mn || v->by_phase != weft_gemm_wants_phases(&p, &view, v->tile_m, v->tile_n) ||
         v->fused != weft_gemm_is_fused(&p) || (p.gated && !WEFT_GEMM_HAS_GATES(v->tile_n)) ||
-        !agrees(s->tile_m, one.tile_m) || !agrees(s->tile_n, one.tile_n)) {
+        (p.beta != 0 && !WEFT_GEMM_WHOLE_PIECES(v->tile_n)) || !agrees(s->tile_m, one.tile_m) ||
+        !agrees(s->tile_n, one.tile_n)) {
         return 0;
     }
     for (int64_t i = 0; on_grid && i < SHARERS * SPLITS; i++) { /* alone, or with two CTAs for each part */
@@ -138,12 +141,19 @@ static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_ge
     return count;
 }
 
+/* Whether a variant may be chosen unasked. The cost model was fitted to multiples of 64 columns: other widths are for those
+ * who name them, and for the tuner, which measures. */
+static int is_known(const weft_gemm_variant *v, const weft_plan *plan) {
+    const weft_gemm_view view = weft_gemm_view_of(&plan->gemm);
+    return WEFT_GEMM_WHOLE_PIECES(v->tile_n) || (view.swapped ? plan->schedule.tile_m : plan->schedule.tile_n) != 0;
+}
+
 int weft_gemm_pick_best(const weft_plan *plan, const weft_cuda_device *device, weft_gemm_pick *pick) {
     weft_gemm_pick ways[MAX_WAYS];
     double least = 0;
     pick->variant = NULL;
     for (size_t i = 0; i < VARIANTS; i++) {
-        const size_t found = ways_of(&variants[i], plan, ways);
+        const size_t found = is_known(&variants[i], plan) ? ways_of(&variants[i], plan, ways) : 0;
         for (size_t j = 0; j < found; j++) {
             const double time = time_of(plan, device, &ways[j]);
             if (!pick->variant || time < least) {

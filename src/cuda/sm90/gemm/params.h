@@ -101,8 +101,12 @@ typedef struct weft_gemm_variant {
 /* Tiles whose sums leave few registers: their workers take no tickets by side. */
 #define WEFT_GEMM_LEAN(tile_m, tile_n) ((tile_m) * (tile_n) > 32768)
 
+/* Tiles whose columns are whole pieces of C. Of other tiles the last piece begins within the piece before it and stores the
+ * same bits once more, so these tiles take no old C, and there is only the plain form of them. */
+#define WEFT_GEMM_WHOLE_PIECES(tile_n) ((tile_n) % 64 == 0)
+
 /* Tiles of which there is a variant with phases: not the small ones, which wait for their launch. */
-#define WEFT_GEMM_HAS_PHASES(tile_m, tile_n) ((tile_m) * (tile_n) >= 16384)
+#define WEFT_GEMM_HAS_PHASES(tile_m, tile_n) ((tile_m) * (tile_n) >= 16384 && WEFT_GEMM_WHOLE_PIECES(tile_n))
 
 /* Tiles whose half is whole pieces of C, so that their columns can be gates and values. */
 #define WEFT_GEMM_HAS_GATES(tile_n) ((tile_n) % 128 == 0)
@@ -111,7 +115,7 @@ typedef struct weft_gemm_variant {
 enum { WEFT_GEMM_MAX_CLUSTER = 8 };
 
 /* Tiles whose steps CTAs of a cluster can share out. */
-#define WEFT_GEMM_SPLITS(tile_m) ((tile_m) == 128)
+#define WEFT_GEMM_SPLITS(tile_m, tile_n) ((tile_m) == 128 && WEFT_GEMM_WHOLE_PIECES(tile_n))
 
 /* Dynamic shared memory: a ring of stages, each a step of A and B; two pieces of C for each warp, 16 rows of 128 bytes; the
  * barriers. */

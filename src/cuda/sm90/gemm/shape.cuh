@@ -49,13 +49,14 @@ template <weft_dtype DTYPE, bool A_MN_, bool B_MN_, int TILE_M, int TILE_N, int 
     static constexpr bool lean = WEFT_GEMM_LEAN(TILE_M, TILE_N);
     static constexpr int multiplier_registers = lean ? 232 : fused ? 224 : 216;
     static constexpr int loader_registers = lean ? 40 : fused ? 56 : 72;
-    static constexpr bool splits = !grouped && WEFT_GEMM_SPLITS(TILE_M); /* its steps may be shared out */
-    static constexpr int atom_bytes = 64 * 64 * 2;                       /* of A or B: 64 rows or columns */
-    static constexpr int a_bytes = TILE_M * 128;                         /* of A in a stage; B follows */
+    static constexpr bool splits = !grouped && WEFT_GEMM_SPLITS(TILE_M, TILE_N); /* its steps may be shared out */
+    static constexpr int atom_bytes = 64 * 64 * 2;                               /* of A or B: 64 rows or columns */
+    static constexpr int a_bytes = TILE_M * 128;                                 /* of A in a stage; B follows */
     static constexpr int stage_bytes = WEFT_GEMM_STAGE_BYTES(TILE_M, TILE_N);
     static constexpr int pieces_at = STAGES * stage_bytes;
     static constexpr int desk_at = pieces_at + WEFT_GEMM_PIECES_BYTES(TILE_M);
-    static_assert(STAGES <= 8 && TILE_M % (64 * groups) == 0 && TILE_N % 64 == 0 && blocks * TILE_N <= 384, "");
+    static_assert(STAGES <= 8 && TILE_M % (64 * groups) == 0 && TILE_N % 16 == 0 && blocks * TILE_N <= 384, "");
+    static_assert(WEFT_GEMM_WHOLE_PIECES(TILE_N) || (FORM == WEFT_GEMM_PLAIN && !B_MN_ && TILE_N > 64), "");
 };
 
 /* Who and where a CTA is. A cluster is `split` times cluster_m x cluster_n CTAs: those of a part multicast to each other,

@@ -99,6 +99,11 @@ static __device__ __forceinline__ void gemm_put_floats(const E &end, int32_t col
 /* Columns of a piece. */
 template <weft_dtype C> static constexpr int gemm_piece_columns = C == WEFT_FP32 ? 32 : 64;
 
+/* The first column of piece c of N columns. The last piece ends with them, and so may begin within the one before it. */
+template <weft_dtype C, int N> static __device__ __forceinline__ constexpr int gemm_piece_at(int c) {
+    return c * gemm_piece_columns<C> + gemm_piece_columns<C> <= N ? c * gemm_piece_columns<C> : N - gemm_piece_columns<C>;
+}
+
 /* Stores the first `rows` of the piece at `place`, which begins at column x and row y of matrix z of C: 16 bytes of a row
  * at a time, and at the end of a line its elements. */
 template <weft_dtype C>
@@ -133,14 +138,15 @@ template <class S, weft_dtype C, bool ADDS, int N, int SUMS>
 static __device__ __forceinline__ void gemm_store_rows(const weft_gemm_params &p, gemm_pieces &pieces, float (&sums)[SUMS],
                                                        int32_t x, int32_t y, int32_t z) {
     const gemm_end<ADDS> end(p, y, z);
-    constexpr int columns = gemm_piece_columns<C>, count = N / columns;
+    constexpr int columns = gemm_piece_columns<C>, count = (N + columns - 1) / columns;
     const bool with_old = p.beta != 0, elected = elect_one();
 #pragma unroll
     for (int c = 0; c < count; c++, pieces.stored++) {
+        const int at = gemm_piece_at<C, N>(c);
         const uint32_t place = pieces.at(pieces.stored & 1);
         if (with_old) {
             if (c + 1 < count) {
-                gemm_fetch_old<S>(p, pieces, 1, x + (c + 1) * columns, y, z, elected);
+                gemm_fetch_old<S>(p, pieces, 1, x + gemm_piece_at<C, N>(c + 1), y, z, elected);
             }
             mbarrier_wait(pieces.full(pieces.stored & 1), pieces.stored / 2 & 1);
         } else {
@@ -149,17 +155,17 @@ static __device__ __forceinline__ void gemm_store_rows(const weft_gemm_params &p
             }
             __syncwarp();
         }
-        const float *piece = &sums[c * columns / 2]; /* in registers: all loops are unrolled */
+        const float *piece = &sums[at / 2]; /* in registers: all loops are unrolled */
         if constexpr (C == WEFT_FP32) {
-            gemm_put_floats(end, x + c * columns, piece, place, p.alpha, with_old, p.beta);
+            gemm_put_floats(end, x + at, piece, place, p.alpha, with_old, p.beta);
         } else {
-            gemm_put_halves<C == WEFT_BF16>(end, x + c * columns, piece, place, p.alpha, with_old, p.beta);
+            gemm_put_halves<C == WEFT_BF16>(end, x + at, piece, place, p.alpha, with_old, p.beta);
         }
         fence_shared_for_async();
         __syncwarp();
         if constexpr (S::grouped) {
             if (y + 16 > pieces.end) { /* rows of other groups, or of none, are among them */
-                gemm_store_some_rows<C>(p, place, x + c * columns, y, z, pieces.end - y);
+                gemm_store_some_rows<C>(p, place, x + at, y, z, pieces.end - y);
                 if (elected) {
                     tma_store_commit(); /* of nothing: pieces are counted */
                 }
@@ -168,9 +174,9 @@ static __device__ __forceinline__ void gemm_store_rows(const weft_gemm_params &p
         }
         if (elected) {
             if (p.c_first) {
-                tma_store_first_3d(gemm_map_of_c<S>(p, z), place, x + c * columns, y, z);
+                tma_store_first_3d(gemm_map_of_c<S>(p, z), place, x + at, y, z);
             } else {
-                tma_store_3d(gemm_map_of_c<S>(p, z), place, x + c * columns, y, z);
+                tma_store_3d(gemm_map_of_c<S>(p, z), place, x + at, y, z);
             }
             tma_store_commit();
         }

@@ -1,4 +1,4 @@
-#include "sheet/names.h"
+#include "base/names.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* Names of sheets, as people write them. */
-#ifndef WEFT_SHEET_NAMES_H
-#define WEFT_SHEET_NAMES_H
+/* Names as people write them. */
+#ifndef WEFT_BASE_NAMES_H
+#define WEFT_BASE_NAMES_H
 
 /* Whether two names are the same but for case, hyphens and underscores: RTX5090 is rtx-5090. */
 int weft_names_agree(const char *one, const char *other);
