@@ -15,6 +15,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from test_pages import PROBLEMS, RANKS, SHAPES, Pages, weft  # noqa: E402
 
 PACKAGES = {"axe_core_python": "axe.min.js", "axe_playwright_python": "axe.min.js", "axe_selenium_python": os.path.join("node_modules", "axe-core", "axe.min.js")}
+# Tables that unfold have thousands of rows, all alike: three of each, unfolded.
+FEW_ROWS = "for (const d of document.querySelectorAll('details')) { d.open = true; [...d.querySelectorAll('tbody tr')].slice(3).forEach((row) => row.remove()); }"
 VIEWS = ["sawtooth", "sides", "dies", "backward"]  # one of each form that a page has
 
 
@@ -52,7 +54,7 @@ class Access(Pages):
             for width, theme in SHAPES:
                 with self.subTest(page=name, width=width, theme=theme):
                     self.open(path, width, theme)
-                    self.browser.run("(document.querySelector('details') ?? {}).open = true")  # all tables of rows are alike, and long
+                    self.browser.run(FEW_ROWS)
                     self.browser.run(self.axe + "; 0")
                     found = self.browser.run("axe.run().then((r) => r.violations.map((v) => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 160), v.nodes[0].any.map((a) => a.message).join(' ')]))")
                     self.assertEqual(found, [])
