@@ -74,7 +74,7 @@ class Access(Pages):
     def test_everything_is_reached_by_keyboard_and_seen(self):
         for name in ["sawtooth", "report"]:
             self.open(self.pages[name])
-            want = self.browser.run("[...document.querySelectorAll('button, input, select, a[href], summary, [tabindex=\"0\"]')].filter((e) => e.offsetParent && e.tabIndex >= 0).length")
+            want = self.browser.run("[...document.querySelectorAll('button, input, select, a[href], summary, [tabindex=\"0\"]')].filter((e) => e.checkVisibility() && e.tabIndex >= 0).length")
             seen = set()
             for step in range(want):
                 self.browser.press("Tab")
