@@ -38,7 +38,7 @@ const verb verb_table[] = {
     {"reproduce",  "[STUDY]",              "published studies beside the simulator, or on a GPU: sawtooth, cutile, tile-scheduling, spark-gemm, numa, h200, context-parallel, energy, all",
                    SET_COMMON | SET_DEVICE | SET_OUTPUT | SET_SEED | SET_STUDY, 0, 1, cmd_reproduce, {"cutile", "--tolerances"}},
     {"view",       "attention|gemm|combine|grouped-gemm|trace", "a page that plays schedules, or traces (trace FILE...), side by side and shows the cache (-o FILE.html), --text or --svg",
-                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_VIEW | SET_TRACE | SET_OUTPUT | SET_SEED, 1, MOST_WORDS, cmd_view, {"--machine gb10 -o view.html", "--machine h200 --text"}},
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_VIEW | SET_TRACE | SET_OUTPUT | SET_SEED | SET_RANKS, 1, MOST_WORDS, cmd_view, {"--machine gb10 -o view.html", "--machine h200 --text"}},
     {"report",     "[STUDY]",              "a page with every claim: studies reproduced, schedules compared, runs on this host measured (-o FILE.html)",
                    SET_COMMON | SET_OUTPUT, 0, 1, cmd_report, {"cutile -o report.html", "cutile --json"}},
     {"doctor",     "",                     "what this build, this CPU, this GPU and its driver can do, and why not", SET_COMMON, 0, 0, cmd_doctor, {"", "--json"}},

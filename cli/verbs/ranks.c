@@ -84,10 +84,25 @@ static weft_status simulate_asked(asked *a, weft_dist **dist, weft_dist_simulati
     return status ? status : weft_dist_simulate(*dist, &a->options, sim, message);
 }
 
+int ranks_record(const settings *s, weft_dist_told told, void *user, weft_dist **dist, weft_dist_simulation *sim,
+                 weft_machine *machine) {
+    weft_message message = {""};
+    asked a;
+    const int code = read_asked(s, &a, NULL);
+    if (code) {
+        return code;
+    }
+    a.options.told = told;
+    a.options.told_user = user;
+    *machine = a.q.machine;
+    const weft_status status = simulate_asked(&a, dist, sim, &message);
+    return status ? complain_status(status, &message) : EXIT_OK;
+}
+
 /* ---- printing ---- */
 
 /* Text of a function that prints as snprintf() does, as JSON. */
-static json_t *dist_json(const weft_dist *dist, const weft_dist_simulation *sim) {
+json_t *ranks_json(const weft_dist *dist, const weft_dist_simulation *sim) {
     const size_t length = weft_dist_simulation_json(dist, sim, NULL, 0);
     char *text = length ? malloc(length + 1) : NULL;
     json_t *object =
@@ -97,7 +112,7 @@ static json_t *dist_json(const weft_dist *dist, const weft_dist_simulation *sim)
 }
 
 static json_t *simulation_json(const asked *a, const weft_dist *dist, const weft_dist_simulation *sim) {
-    json_t *object = dist_json(dist, sim);
+    json_t *object = ranks_json(dist, sim);
     weft_json_set(&object, "machine", json_string(a->q.machine.name));
     return object;
 }
@@ -166,7 +181,7 @@ static json_t *row_json(const asked *a, const weft_dist_ranked *row) {
     options.ranks = &row->ranks;
     json_t *object = NULL;
     if (weft_dist_create(&dist, &a->q.problem, &options, NULL) == WEFT_OK) {
-        object = dist_json(dist, &row->simulation);
+        object = ranks_json(dist, &row->simulation);
         json_object_del(object, "problem");
         weft_ranks_text(&row->ranks, text, sizeof text);
         weft_json_set(&object, "name", json_string(text));

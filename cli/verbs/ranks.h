@@ -17,6 +17,16 @@ int ranks_simulate(const settings *s);
 int ranks_plan(const settings *s);
 int ranks_run(const settings *s);
 
+/* weft view: a page that plays ways to share a problem. */
+int ranks_view(const settings *s);
+
+/* Simulates what the options say and tells of every step. EXIT_OK and a dist, which the caller destroys; else complains. */
+int ranks_record(const settings *s, weft_dist_told told, void *user, weft_dist **dist, weft_dist_simulation *sim,
+                 weft_machine *machine);
+
+/* A simulation as JSON: a new object, or null when memory ran out. */
+json_t *ranks_json(const weft_dist *dist, const weft_dist_simulation *sim);
+
 /* The same at many points; and what a point takes, refused where it is wrong. */
 int ranks_simulate_points(const settings *points, size_t count, sweep *out);
 int ranks_plan_points(const settings *points, size_t count, sweep *out);

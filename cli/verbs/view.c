@@ -8,6 +8,7 @@
 #include "base/names.h"
 #include "cli.h"
 #include "options/schedules.h"
+#include "verbs/ranks.h"
 #include "verbs/simulated.h"
 #include "verbs/traces.h"
 
@@ -77,6 +78,9 @@ int cmd_view(const settings *s, const char *const *words, size_t count) {
     }
     if (!s->output && !s->text && !s->svg && !s->json) {
         return complain(EXIT_USAGE, "view needs -o FILE.html, --text, --svg or --json");
+    }
+    if (ranks_asked(s)) {
+        return traces ? complain(EXIT_USAGE, "traces are of one GPU, not of --ranks") : ranks_view(s);
     }
     if (traces) {
         return view_traces(s, words + 1, count - 1, show);

@@ -248,6 +248,16 @@ WEFT_API void weft_dist_counted(const weft_dist *dist, weft_dist_traffic *traffi
  * Predicting
  * ------------------------------------------------------------------------------------------------------------------ */
 
+/** A step of a rank: when it computed, and with whose keys. Times are in seconds. */
+typedef struct weft_rank_step {
+    int64_t rank, step;
+    int64_t part;      /**< whose keys: the first rank of those that exchange heads with them */
+    double begin, end; /**< of computing; before it, the rank waits */
+} weft_rank_step;
+
+/** Told of steps as they are simulated, a step of all ranks after the other. */
+typedef void (*weft_dist_told)(void *user, const weft_rank_step *step);
+
 /** How to simulate a problem over ranks. A zero means the default. */
 typedef struct weft_dist_simulate_options {
     size_t struct_size;                    /**< set by WEFT_DIST_SIMULATE_INIT */
@@ -259,10 +269,12 @@ typedef struct weft_dist_simulate_options {
     int32_t heads_apart;    /**< attention backward: 1: the kernel has tiles for each query head, 0: for each kv head */
     weft_progress progress; /**< null, or told how many steps of how many are simulated */
     void *progress_user;    /**< its first argument */
+    weft_dist_told told;    /**< null, or told of each step of each rank; a search tells of none */
+    void *told_user;        /**< its first argument */
 } weft_dist_simulate_options;
 
 #define WEFT_DIST_SIMULATE_INIT                                                                                            \
-    { sizeof(weft_dist_simulate_options), NULL, NULL, NULL, NULL, 0.0, 0, NULL, NULL }
+    { sizeof(weft_dist_simulate_options), NULL, NULL, NULL, NULL, 0.0, 0, NULL, NULL, NULL, NULL }
 
 /** What came out: predicted, not measured. Of ranks: the mean, and the one with the most. */
 typedef struct weft_dist_simulation {

@@ -61,7 +61,7 @@ WEFT_API weft_status weft_view_write(const weft_view *view, weft_view_format for
 /** Plays it on standard output, which must be a terminal. */
 WEFT_API weft_status weft_view_play(const weft_view *view, weft_message *message);
 
-/** Writes the page of a report, an object of kind "report" as JSON text, to a file. */
+/** Writes a page to a file: of an object of kind "report", or "ranks", as JSON text, as the command makes them. */
 WEFT_API weft_status weft_page_write(const char *json, const char *path, weft_message *message);
 
 /** The measurements that travel inside the library, by number: the text of a CSV file, and its name. Null past the last. */

@@ -162,6 +162,7 @@ weft_status weft_dist_search_run(weft_dist_search **search, const void *problem,
     }
     r.progress = r.options.progress;
     r.options.progress = NULL;
+    r.options.told = NULL;
     r.search = calloc(1, sizeof *r.search);
     status = r.search ? try_all(&r) : weft_fail(message, WEFT_NO_MEMORY, "no memory for ways to share a problem");
     weft_prices_close(&r.prices);

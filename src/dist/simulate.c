@@ -332,6 +332,14 @@ static weft_status run(simulation *s, const weft_dist_simulate_options *o) {
     }
     for (int64_t step = 0; step < s->dist->steps && !status; step++) {
         status = take_step(s, step);
+        for (int64_t i = 0; i < s->ranks && o->told && !status; i++) {
+            const weft_rank_step told = {.rank = i,
+                                         .step = step,
+                                         .part = step_of(s, i / s->members, step)->hop.part * s->members,
+                                         .begin = s->rank[i].begin,
+                                         .end = moment_of(s, i, step)->computed};
+            o->told(o->told_user, &told);
+        }
         if (o->progress) {
             o->progress(o->progress_user, step + 1, s->dist->steps);
         }

@@ -29,6 +29,7 @@ PROBLEMS = {
     "grouped": ["grouped-gemm", "--machine", "h200", "--group-rows", "700,0,2K,300", "--n", "2K", "--k", "2K", "--dtype", "bf16"],
     "combine": ["combine", "--machine", "h200"],
 }  # fmt: skip
+RANKS = ["attention", "--machine", "h100", "--ranks", "8", "--heads", "32", "--seq", "32K", "--head-dim", "128", "--dtype", "bf16", "--causal"]
 SHAPES = [(width, theme) for width in [390, 768, 1280, 2560] for theme in ["light", "dark"]]
 
 
@@ -103,6 +104,23 @@ class View(Pages):
                     self.check_fit(width)
                     self.browser.screenshot(os.path.join(SCREENSHOTS, f"view-{name}-{width}-{theme}.png"))
                     self.assertEqual(self.browser.errors, [])
+
+    def test_headlines(self):
+        for name, options, words in [
+            ("sawtooth", ["--sweep", "forward"], "fewer misses with sawtooth; same predicted time: compute-bound"),
+            ("backward", ["--order", "block-first"], "of it waiting for turns to add"),
+        ]:
+            self.open(self.pages[name])
+            headline = self.browser.run("title.textContent")
+            self.assertIn(words, headline)
+            worst = json.loads(weft("simulate", *PROBLEMS[name], *options, "--json"))["l2"]["misses"]
+            misses = self.browser.run("[...document.querySelectorAll('[data-key=\"l2.misses\"]')].map((e) => Number(e.dataset.value))")
+            self.assertEqual(max(misses), worst)
+            self.assertTrue(headline.startswith(f"{max(misses) / min(misses):.1f} times fewer misses"), headline)
+        order = "held = document.getElementById('held-section').compareDocumentPosition(document.getElementById('panels-section')) & 4 ? 'first' : 'second'"
+        for name, place in [("sawtooth", "first"), ("dies", "second")]:  # what stays comes first where schedules differ in the sweep alone
+            self.open(self.pages[name])
+            self.assertEqual(self.browser.run(order.replace("held = ", "")), place)
 
     def test_theme_button(self):
         self.open(self.pages["sawtooth"])
@@ -203,7 +221,7 @@ class View(Pages):
             self.open(out, width, theme)
             self.scrub(1)
             self.check_fit(width)
-            self.assertEqual(self.browser.run("title.textContent"), "<own> kernel.csv")
+            self.assertTrue(self.browser.run("lead.textContent").startswith("<own> kernel.csv on "))
             self.assertEqual(self.live()["<own> kernel.csv"]["misses"][0], result["l2"]["misses"])
             self.browser.screenshot(os.path.join(SCREENSHOTS, f"view-trace-{width}-{theme}.png"))
         box = self.browser.run("(() => { const b = document.querySelector('.tiles').getBoundingClientRect(); return [b.left, b.top]; })()")
@@ -221,6 +239,27 @@ class View(Pages):
         weft("view", "gemm", "--machine", path, "--m", "512", "--n", "512", "--k", "64", "-o", out)
         self.open(out)
         self.assertIn(title, self.browser.run("lead.textContent"))
+
+
+class Ranks(Pages):
+    def test_plays(self):
+        path = os.path.join(self.folder.name, "ranks.html")
+        weft("view", *RANKS, "-o", path)
+        for width, theme in SHAPES:
+            with self.subTest(width=width, theme=theme):
+                self.open(path, width, theme)
+                self.check_fit(width)
+                self.browser.screenshot(os.path.join(SCREENSHOTS, f"view-ranks-{width}-{theme}.png"))
+        simulated = {cut: json.loads(weft("simulate", *RANKS, "--cut", cut, "--json"))["predicted"] for cut in ["contiguous", "zigzag"]}
+        times = simulated["contiguous"]["seconds"] / simulated["zigzag"]["seconds"]
+        self.assertIn(f"{times:.1f} times faster with zigzag than with contiguous: {100 * simulated['zigzag']['efficiency']:.0f} % of ideal", self.browser.run("title.textContent"))
+        busy = lambda: self.browser.run("[...document.querySelectorAll('.panel dd[data-value]')].map((e) => Number(e.dataset.value))")
+        self.open(path)
+        self.browser.press("ArrowRight")
+        self.assertEqual(busy(), [8, 8])
+        self.browser.press("End")
+        self.assertEqual(busy(), [0, 0])
+        self.assertEqual(self.browser.run("play.textContent"), "Replay")
 
 
 class Report(Pages):

@@ -132,6 +132,61 @@ class Data(unittest.TestCase):
         self.assertEqual(set(re.findall(r"https?://[^\"'\s]+", text)), {"http://www.w3.org/2000/svg"})
 
 
+class Ranks(unittest.TestCase):
+    ask = ["attention", "--machine", "h800", "--ranks", "8", "--heads", "4", "--seq", "4K", "--head-dim", "64", "--dtype", "bf16", "--causal"]
+
+    def test_bars_are_what_simulate_says(self):
+        for options, names in [([], ["contiguous", "zigzag"]), (["--cut", "striped"], ["ring", "all-gather"]), (["--cut", "striped", "--exchange", "ring"], ["striped"])]:
+            ways = load("view", *self.ask, *options)["ways"]
+            self.assertEqual([way["name"] for way in ways], names)
+            for way in ways:
+                alone = load("simulate", *self.ask, "--cut", way["simulation"]["ranks"]["cut"], "--exchange", way["simulation"]["ranks"]["exchange"])["predicted"]
+                del alone["elapsed_seconds"], way["simulation"]["predicted"]["elapsed_seconds"]
+                self.assertEqual(way["simulation"]["predicted"], alone)
+                computing = [sum(end - begin for rank, _, begin, end in way["bars"] if rank == r) for r in range(8)]
+                share = sum(computing) / 8 / alone["computing"]["mean"]
+                self.assertTrue(0.9 < share <= 1, share)  # sums are rounded after the last step
+                self.assertLessEqual(max(bar[3] for bar in way["bars"]), alone["seconds"] * (1 + 1e-9))
+                self.assertEqual({part for rank, part, _, _ in way["bars"] if rank == 7}, set(range(8)))
+
+    def test_refusals(self):
+        for expected, *options in [
+            ("a view of ranks is a page of its own: give -o FILE.html, without --text, --svg and --schedules", "--text"),
+            ("200 ranks are too many to look at: at most 128", "--json", "--ranks", "200"),
+        ]:
+            result = run("view", *self.ask, *options)
+            self.assertEqual((result.returncode, result.stdout, result.stderr), (2, "", f"weft: {expected}\n"))
+
+
+def luminance(colour):
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(a, b):
+    low, high = sorted([luminance(a), luminance(b)])
+    return (high + 0.05) / (low + 0.05)
+
+
+class Colours(unittest.TestCase):
+    def test_contrast(self):
+        """Text stands out from what is behind it by 4.5 to 1, graphics by 3 to 1, in both themes."""
+        with open(os.path.join(ROOT, "src", "report", "page", "page.css"), encoding="utf-8") as file:
+            blocks = re.findall(r":root[^{]*\{(.*?)\n\}", file.read(), re.DOTALL)[:2]
+        for block in blocks:
+            colours = dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6});", block))
+            schedules = [colour for name, colour in colours.items() if name.startswith("schedule-")]
+            self.assertEqual(len(set(schedules)), 8)
+            self.assertFalse({colours["held"], colours["miss"]} & set(schedules))
+            for text in ["ink", "quiet", "accent", "good", "bad", "schedule-3"]:
+                for behind in ["paper", "card"]:
+                    self.assertGreater(contrast(colours[text], colours[behind]), 4.5, (text, behind))
+            for graphic in [*schedules, colours["held"], colours["miss"], colours["much"]]:
+                self.assertGreater(contrast(graphic, colours["card"]), 3, graphic)
+            self.assertGreater(contrast(colours["held"], colours["miss"]), 1.5)  # also where their hues look alike
+
+
 class Stills(unittest.TestCase):
     def test_the_picture_of_the_readme_is_what_the_command_makes(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -3,6 +3,9 @@
 const spreadOf = (schedules, value) => Math.max(...schedules.map(value)) / Math.min(...schedules.map(value));
 const headOf = (...names) => make("thead", {}, make("tr", {}, ...names.map((name) => (name ? make("th", { scope: "col" }, name) : make("td", {})))));
 
+// Whether schedules differ in their sweeps, too: those of attention do.
+const hasSweeps = (m) => new Set(m.schedules.map((s) => s.sweep)).size > 1;
+
 // What a machine's schedules differ in: what they read from DRAM, or, where a last-level cache hides that, what the L2s miss.
 function metricOf({ schedules }) {
   const dram = { name: "read from DRAM", value: (s) => s.dram_read_bytes, text: (s) => size(s.dram_read_bytes) };
@@ -27,7 +30,7 @@ function machineCard(m, table) {
 
 // Orders down, sweeps across; the time is that of the fastest sweep, since all of an order take about as long.
 function attentionTables(machines) {
-  const list = machines.filter((m) => m.subject === "attention"), sweeps = ["forward", "sawtooth", "pair"];
+  const list = machines.filter(hasSweeps), sweeps = ["forward", "sawtooth", "pair"];
   const text = `${list[0].title}, tiles of ${list[0].tile.join("×")}: what is read from DRAM (or missed in the L2s) by each sweep, and the least predicted time of the three. Tinted where more is read; the least is framed.`;
   document.getElementById("attention-text").textContent = text;
   for (const m of list) {
@@ -40,7 +43,7 @@ function attentionTables(machines) {
 }
 
 function gemmTables(machines) {
-  const list = machines.filter((m) => m.subject === "gemm");
+  const list = machines.filter((m) => !hasSweeps(m));
   document.getElementById("gemm-text").textContent = `${list[0].title}, tiles of ${list[0].tile.join("×")}. Tinted where more is read; the least is framed.`;
   for (const m of list) {
     const metric = metricOf(m), rows = [...m.schedules].sort((a, b) => a.order.localeCompare(b.order));

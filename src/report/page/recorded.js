@@ -25,7 +25,7 @@ function launchesStudy(name, { comment, rows }) {
 
 const region = (label, table) => make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, table);
 const tableOfRows = (head, rows) => make("table", { class: "rows" }, headOf(...head), make("tbody", {}, ...rows.map(([first, ...others]) => make("tr", {}, make("th", { scope: "row" }, first), ...others.map((value) => make("td", {}, value))))));
-const fold = (label, table) => make("details", {}, make("summary", {}, label), region(label, table));
+const fold = (name, rows, table) => make("details", {}, make("summary", {}, `All ${rows.length} rows`), region(`${name}: all rows`, table));
 
 // Products by their order: misses, and what they do to speed and energy. A card for each size.
 function energyCards(box, { rows }) {
@@ -57,5 +57,5 @@ function peersSays(rows) {
 function fileCard(name, { comment, head, lines, rows }) {
   const peers = head.includes("ratio") && head.includes("peer");
   return make("article", { class: "card study" }, make("h3", {}, peers ? `The CPU beside its peers: ${name.replace(/^cpu-|\.csv$/g, "")}` : name),
-    peers && make("p", { class: "small" }, peersSays(rows)), make("p", { class: "quiet small comment" }, comment), fold(`All ${rows.length} rows`, peers ? peersTable(rows) : tableOfRows(head, lines)));
+    peers && make("p", { class: "small" }, peersSays(rows)), make("p", { class: "quiet small comment" }, comment), fold(name, rows, peers ? peersTable(rows) : tableOfRows(head, lines)));
 }

@@ -14,7 +14,7 @@ function cards() {
   const fastest = data.runs.map((r) => `${digits(1000 * Math.max(...r.schedules.map((s) => s.tflops)), 1)} GFLOP/s`).join(" and ");
   const passed = data.runs.every((r) => r.schedules.every((s) => s.passed));
   studies("published", published, "judged numbers that others published");
-  card("predicted", `${timesText(best.times)} ×`, `is what the worst schedule reads from DRAM over the best: ${best.m.subject === "gemm" ? "a matrix product" : "attention"} on ${best.m.machine_title}.`);
+  card("predicted", `${timesText(best.times)} ×`, `is what the worst schedule reads from DRAM over the best: ${best.m.title}, on ${best.m.machine_title}.`);
   studies("measured elsewhere", ours, "judged counters that we measured on an H200, in rows");
   card("measured here", fastest, `attention and matrix product on ${data.host.title}; every result ${passed ? "is within" : "is NOT within"} its bound against the fp64 reference.`);
   by("cards").dataset.judged = judgedOf(data.studies).length;
