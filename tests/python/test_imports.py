@@ -17,9 +17,9 @@ plans
 simulation tuning recommendation plots
 traces tables
 ranks
-picture html_tables compute masks by_torch
-transformers cascade grouped dist products xla
-jax_products jax_ring
+sharing picture html_tables compute masks by_torch
+transformers cascade grouped shared_products products xla
+dist jax_products jax_ring
 torch jax
 flash_attn
 flash_attn_3 vllm sglang
