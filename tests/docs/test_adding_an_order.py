@@ -32,7 +32,7 @@ class AddingAnOrder(unittest.TestCase):
                 binary = os.path.join(folder, test)
                 subprocess.run(
                     ["gcc", "-std=c11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror", f"-I{folder}/include", f"-I{ROOT}/src",
-                     f"{ROOT}/tests/order/{test}.c", f"{ROOT}/src/order/names.c", "-lcmocka", "-o", binary],
+                     f"{ROOT}/tests/order/{test}.c", f"{ROOT}/src/order/names.c", f"{ROOT}/src/base/names.c", "-lcmocka", "-o", binary],
                     check=True,
                 )  # fmt: skip
                 subprocess.run([binary], check=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
