@@ -29,7 +29,7 @@ function byMisses(schedules) {
 }
 
 function headlineOf({ schedules, machine }) {
-  const { best, worst, times } = byMisses(schedules), strong = (s) => make("strong", {}, s.name);
+  const { best, worst, times } = byMisses(schedules), strong = (s) => strongName(s.name, schedules.indexOf(s));
   if (schedules.length === 1) {
     const bound = boundOf(best, machine);
     return [`${percent(best.simulation.l2.hit_rate)} of L2 lookups hit with `, strong(best), bound && `; time: ${bound}`];

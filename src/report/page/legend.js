@@ -18,6 +18,13 @@ const keysOf = (...items) => make("ul", { class: "keys" }, ...items.filter(Boole
 // The name of a schedule with its colour.
 const nameOf = (schedule, number) => [swatch(colourOf(number)), schedule.name];
 
+// A schedule's name in a headline, in its colour.
+function strongName(name, number) {
+  const strong = make("strong", {}, name);
+  strong.style.color = colourOf(number);
+  return strong;
+}
+
 // What the colours of tiles mean, as chosen.
 function tileKeys(what, data, schedule) {
   const ends = { position: ["first", "last tile of the order"], misses: ["no misses", "most"] }[what];

@@ -6,7 +6,7 @@ const problem = ways[0].simulation.problem, gpus = ways[0].simulation.ranks.rank
 const colourOfPart = (part) => hex(data.ramp[Math.round((part / Math.max(1, parts - 1)) * (data.ramp.length - 1))]);
 
 function headline() {
-  const [best, worst] = [...ways].sort((a, b) => predicted(a).seconds - predicted(b).seconds), strong = (way) => make("strong", {}, way.name), ideal = `${percent(predicted(best).efficiency, 0)} of ideal`;
+  const [best, worst] = [...ways].sort((a, b) => predicted(a).seconds - predicted(b).seconds), strong = (way) => strongName(way.name, ways.indexOf(way)), ideal = `${percent(predicted(best).efficiency, 0)} of ideal`;
   if (!worst) return [strong(best), `: ${ideal}`];
   const times = predicted(worst).seconds / predicted(best).seconds;
   if (times < 1.01) return [`The same predicted time either way: ${ideal}`];
