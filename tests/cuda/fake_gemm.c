@@ -44,7 +44,21 @@ typedef struct operands {
     fake_tensor c, c_short;
     weft_gemm_phases phases;
     const weft_gemm_fused_params *fused; /* null: there is no epilogue */
+    int transposed;                      /* columns of C, as the kernel sees it, lie one behind the other, not rows */
 } operands;
+
+static int64_t rows_of_c(const operands *o, const fake_tensor *c) {
+    return c->length[!o->transposed];
+}
+
+static int64_t columns_of_c(const operands *o, const fake_tensor *c) {
+    return c->length[o->transposed];
+}
+
+static char *element_of_c(const operands *o, const fake_tensor *c, int64_t z, int64_t row, int64_t col, int64_t bytes) {
+    const int64_t line = o->transposed ? col : row, at = o->transposed ? row : col;
+    return (char *)(uintptr_t)c->data + z * c->stride[2] + line * c->stride[1] + at * bytes;
+}
 
 /* An element of a product with an epilogue, of which `added` is part. */
 static double finish(const operands *o, int64_t batch, int64_t row, int64_t col) {
@@ -95,9 +109,9 @@ static void run_tile(const weft_gemm_params *p, const operands *o, int64_t batch
         }
         return;
     }
-    for (int64_t row = first_row; row < first_row + tile_m && row < c->length[1]; row++) {
-        for (int64_t col = first_col; col < first_col + tile_n && col < c->length[0]; col++) {
-            char *at = (char *)(uintptr_t)c->data + z * c->stride[2] + row * c->stride[1] + col * bytes;
+    for (int64_t row = first_row; row < first_row + tile_m && row < rows_of_c(o, c); row++) {
+        for (int64_t col = first_col; col < first_col + tile_n && col < columns_of_c(o, c); col++) {
+            char *at = element_of_c(o, c, z, row, col, bytes);
             double sum = 0;
             for (int64_t k = 0; k < a->k && k < end; k++) {
                 sum += load(a, z, row, k) * load(b, batch, col, k);
@@ -157,25 +171,28 @@ int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
         return 1;
     }
     o.fused = strstr(kernel, "_fused") ? parameters : NULL;
+    o.transposed = strstr(kernel, "_transposed") != NULL;
     const weft_gemm_epilogue *e = o.fused ? &o.fused->epilogue : NULL;
     const int64_t gate = e ? e->gate : 0;
     if (e && p->alpha != 1) {
         return 1;
     }
     const unsigned ctas = (unsigned)(p->cluster_m * p->cluster_n * p->split);
-    const int c_columns = 128 / (int)weft_dtype_bytes((weft_dtype)p->c_dtype);
+    const int c_columns = o.transposed ? 16 : 128 / (int)weft_dtype_bytes((weft_dtype)p->c_dtype);
+    const int c_rows = !o.transposed ? 16 : tile_n < 64 ? tile_n : 64;
     if (!operand_of(&p->a, dtype, axes[0] == 'm', p->a_rows, &o.a) ||
         !operand_of(&p->b, dtype, axes[1] == 'n', p->b_rows, &o.b) || a->k != b->k ||
-        c->length[0] != (gate ? gate : b->mn) ||
-        (gate && (b->mn != 2 * gate || tile_n % p->b_rows != 0 || p->b_rows > tile_n / 2)) || c->length[1] != a->mn ||
-        c->type != type_of((weft_dtype)p->c_dtype) || c->box[0] != c_columns || c->box[1] != 16 ||
+        columns_of_c(&o, c) != (gate ? gate : b->mn) ||
+        (gate && (b->mn != 2 * gate || tile_n % p->b_rows != 0 || p->b_rows > tile_n / 2)) || rows_of_c(&o, c) != a->mn ||
+        c->type != type_of((weft_dtype)p->c_dtype) || c->box[0] != c_columns || c->box[1] != c_rows ||
+        (o.transposed && (p->beta != 0 || p->c_dtype == WEFT_FP32)) ||
         p->a_end % p->a_rows != 0 || p->b_end % p->b_rows != 0 || p->a_end > tile_m || p->b_end > tile_n ||
         (p->a_end < tile_m && p->a_end < a->mn) || (p->b_end < tile_n && p->b_end < b->mn) || grid % ctas != 0 ||
         ctas > 8 || walk->reach.columns != a->k ||
         (p->first.count > 0 && (p->counter || p->first.steps != weft_ceil_divide(a->k, WEFT_GEMM_STEP))) ||
         phases->count > 8 || (phases->count > 0 && phases->tiles != weft_ceil_divide(a->mn, tile_m)) ||
         (p->side_of_sm && (!p->counter || *p->counter != 0)) || (p->begun && (*p->begun != 0 || p->pace_steps < 1)) ||
-        (p->split > 1 && (!WEFT_GEMM_SPLITS(tile_m, tile_n) || walk->dispatch != WEFT_DISPATCH_GRID ||
+        (p->split > 1 && (!WEFT_GEMM_SPLITS(tile_m) || walk->dispatch != WEFT_DISPATCH_GRID ||
                           p->split > weft_ceil_divide(a->k, WEFT_GEMM_STEP)))) {
         return 1;
     }

@@ -97,26 +97,31 @@ static int32_t random_sweep(const weft_gemm *p) {
 }
 
 /* CTAs that share out the steps of a tile, so many as steps and cluster allow; 1: none do. */
-static int64_t random_split(int64_t tile_m, int64_t tile_n, int64_t k, const int64_t cluster[2]) {
+static int64_t random_split(int64_t tile_m, int64_t k, const int64_t cluster[2]) {
     const int64_t split = between(2, WEFT_GEMM_MAX_CLUSTER);
     const int64_t most = weft_smaller((k + 63) / 64, WEFT_GEMM_MAX_CLUSTER / (cluster[0] * cluster[1]));
-    return WEFT_GEMM_SPLITS(tile_m, tile_n) ? weft_smaller(split, most) : 1;
+    return WEFT_GEMM_SPLITS(tile_m) ? weft_smaller(split, most) : 1;
 }
 
-/* A tile that there is for a product. */
-static const int64_t *random_tile(const weft_gemm *p) {
+/* A tile that there is for a product, as the kernel sees it: a variant's of any width and form, or one that all layouts
+ * have. */
+static const int64_t *random_tile(const weft_gemm *p, int *swapped) {
     static const int64_t tiles[][2] = {{128, 256}, {256, 128}, {128, 128}, {128, 64}, {256, 192}, {128, 192}, {64, 128}};
-    static const int64_t widths[][2] = {{128, 80},  {128, 96},  {128, 112}, {128, 144},
-                                        {128, 160}, {128, 176}, {128, 208}, {128, 224}};
-    const weft_gemm_view view = weft_gemm_view_of(p);
-    const int any = p->dtype != WEFT_FP32 && p->beta == 0 && !view.a_mn && !view.b_mn && between(0, 1);
-    return any ? widths[between(0, 7)] : tiles[between(0, 6)];
+    static int64_t drawn[2];
+    const weft_gemm_variant *v = &variants[between(0, VARIANTS - 1)];
+    const weft_gemm_view view = v->transposed ? weft_gemm_view_transposed(p) : weft_gemm_view_of(p);
+    const int any = v->dtype == p->dtype && v->a_mn == view.a_mn && v->b_mn == view.b_mn && p->beta == 0 &&
+                    (v->transposed ? p->c_dtype != WEFT_FP32 && v->tile_n != 64 : !WEFT_GEMM_WHOLE_PIECES(v->tile_n));
+    drawn[0] = v->tile_m;
+    drawn[1] = v->tile_n;
+    *swapped = any ? view.swapped : p->c_major == WEFT_COL_MAJOR;
+    return any ? drawn : tiles[between(0, 6)];
 }
 
 static weft_schedule random_schedule(const weft_gemm *p, int round) {
     weft_schedule s = WEFT_SCHEDULE_INIT;
-    const int swapped = p->c_major == WEFT_COL_MAJOR;
-    const int64_t *tile = random_tile(p), *cluster = clusters[between(0, CLUSTERS - 1)];
+    int swapped;
+    const int64_t *tile = random_tile(p, &swapped), *cluster = clusters[between(0, CLUSTERS - 1)];
     if (round % 7 == 0) { /* left to the library */
         return s;
     }
@@ -133,7 +138,7 @@ static weft_schedule random_schedule(const weft_gemm *p, int round) {
     s.axis = (weft_axis)between(WEFT_AXIS_N, WEFT_AXIS_M);
     s.cluster_m = cluster[0];
     s.cluster_n = cluster[1];
-    const int64_t split = random_split(tile[0], tile[1], p->k, cluster);
+    const int64_t split = random_split(tile[0], p->k, cluster);
     if (round % 3 == 0 && split > 1) {
         s.split = split;
         s.dispatch = WEFT_DISPATCH_GRID;
@@ -145,7 +150,7 @@ static weft_schedule random_schedule(const weft_gemm *p, int round) {
 /* How many products had what. */
 static struct {
     int clusters[CLUSTERS], dispatches[WEFT_DISPATCHES], dtypes[WEFT_BF16 + 1];
-    int splits[WEFT_GEMM_MAX_CLUSTER - 1], by_phase, by_side, custom, paced, batched, with_old, swapped, tf32, copied;
+    int splits[WEFT_GEMM_MAX_CLUSTER - 1], by_phase, transposed, by_side, custom, paced, batched, with_old, swapped, tf32, copied;
 } features;
 
 static void count_features(const weft_plan *plan) {
@@ -160,6 +165,7 @@ static void count_features(const weft_plan *plan) {
         features.splits[s->split - 2]++;
     }
     features.by_phase += strstr(c->main->choice.kernel, "_by_phase") != NULL;
+    features.transposed += strstr(c->main->choice.kernel, "_transposed") != NULL;
     features.by_side += c->side_of_sm != 0;
     features.custom += s->order == WEFT_ORDER_CUSTOM && s->cluster_m * s->cluster_n > 1;
     features.paced += c->paces;
@@ -242,6 +248,11 @@ static void make_tf32(weft_gemm *p, int by_phase, int number) {
     p->lda = p->ldb = by_phase ? to_8(p->k) + 4 : (p->k + 31) / 32 * 32;
 }
 
+/* A variant that is taken for split tiles only: see variants.def. */
+static int is_twin(const weft_gemm_variant *v) {
+    return v->transposed && v->tile_n == 64;
+}
+
 /* A small product for a variant, of so many clusters along m and n or less, as the kernel sees it. Variants with classes
  * want lines of A that begin anywhere, two rows of tiles or more, and k to spare; others must not get them. */
 static weft_gemm small_gemm(const weft_gemm_variant *v, int number, int epilogue, const int64_t cluster[2]) {
@@ -259,17 +270,17 @@ static weft_gemm small_gemm(const weft_gemm_variant *v, int number, int epilogue
     p.m = swapped ? n : m;
     p.n = swapped ? m : n;
     p.dtype = v->dtype;
-    p.c_dtype = number % 3 == 0 ? WEFT_FP32 : number % 3 == 1 ? p.dtype : WEFT_BF16;
+    p.c_dtype = number % 3 == 0 && !v->transposed ? WEFT_FP32 : number % 3 == 1 ? p.dtype : WEFT_BF16;
     const int a_mn = swapped ? v->b_mn : v->a_mn, b_mn = swapped ? v->a_mn : v->b_mn;
     p.a_major = a_mn ? WEFT_COL_MAJOR : WEFT_ROW_MAJOR;
     p.b_major = b_mn ? WEFT_ROW_MAJOR : WEFT_COL_MAJOR;
-    p.c_major = swapped ? WEFT_COL_MAJOR : WEFT_ROW_MAJOR;
+    p.c_major = swapped != v->transposed ? WEFT_COL_MAJOR : WEFT_ROW_MAJOR;
     const int64_t step = v->by_phase ? 16 : 64; /* what lines are apart in multiples of, but for 8 elements more */
     p.lda = ((p.a_major == WEFT_ROW_MAJOR ? p.k : p.m) + step - 1) / step * step + (v->by_phase ? 8 : 0);
     p.ldb = ((p.b_major == WEFT_ROW_MAJOR ? p.n : p.k) + step - 1) / step * step + (v->by_phase ? 8 : 0);
-    p.ldc = to_8(swapped ? p.m : p.n) + 8 * between(0, 2);
+    p.ldc = to_8(p.c_major == WEFT_COL_MAJOR ? p.m : p.n) + 8 * between(0, 2);
     p.alpha = number % 4 == 0 ? -0.5 : 1;
-    p.beta = number % 5 < 2 && WEFT_GEMM_WHOLE_PIECES(v->tile_n) ? 1.5 : 0;
+    p.beta = number % 5 < 2 && WEFT_GEMM_WHOLE_PIECES(v->tile_n) && !v->transposed ? 1.5 : 0;
     if (v->fused) {
         fuse(&p, v, epilogue);
     }
@@ -280,14 +291,15 @@ static weft_gemm small_gemm(const weft_gemm_variant *v, int number, int epilogue
         p.batch = 2;
         p.a_stride = p.lda * (p.a_major == WEFT_ROW_MAJOR ? p.m : p.k);
         p.b_stride = p.ldb * (p.b_major == WEFT_ROW_MAJOR ? p.k : p.n);
-        p.c_stride = p.ldc * (swapped ? p.n : p.m) + 8;
+        p.c_stride = p.ldc * (p.c_major == WEFT_COL_MAJOR ? p.n : p.m) + 8;
     }
+    p.k = is_twin(v) && p.k <= 64 ? 100 : p.k;
     return p;
 }
 
 static weft_schedule small_schedule(const weft_gemm_variant *v, const weft_gemm *p, int number, const int64_t cluster[2]) {
     weft_schedule s = WEFT_SCHEDULE_INIT;
-    const int swapped = p->c_major == WEFT_COL_MAJOR;
+    const int swapped = (p->c_major == WEFT_COL_MAJOR) != v->transposed;
     const int64_t ctas = cluster[0] * cluster[1];
     s.tile_m = swapped ? v->tile_n : v->tile_m;
     s.tile_n = swapped ? v->tile_m : v->tile_n;
@@ -306,8 +318,8 @@ static weft_schedule small_schedule(const weft_gemm_variant *v, const weft_gemm 
     s.axis = (weft_axis)between(WEFT_AXIS_N, WEFT_AXIS_M);
     s.split = 1;
     s.workers = ctas * between(1, 3);
-    const int64_t split = p->gated ? 1 : random_split(v->tile_m, v->tile_n, p->k, cluster);
-    if (number % 3 != 0 && split > 1) {
+    const int64_t split = p->gated ? 1 : random_split(v->tile_m, p->k, cluster);
+    if ((number % 3 != 0 || is_twin(v)) && split > 1) {
         s.split = split;
         s.dispatch = WEFT_DISPATCH_GRID;
         s.workers = 0;
@@ -319,7 +331,7 @@ static weft_schedule small_schedule(const weft_gemm_variant *v, const weft_gemm 
 static int one_variant(const weft_cuda_driver *d, int number) {
     const weft_gemm_variant *v = &variants[number];
     seed = (uint64_t)number + 1;
-    const int64_t *cluster = clusters[between(0, CLUSTERS - 1)];
+    const int64_t *cluster = clusters[is_twin(v) ? 0 : between(0, CLUSTERS - 1)];
     const weft_gemm p = small_gemm(v, number, EPILOGUES_ALONE + number, cluster);
     const weft_schedule s = small_schedule(v, &p, number, cluster);
     return one_product(d, &p, &s, v->symbol, s.dispatch == WEFT_DISPATCH_DYNAMIC, v->symbol);
@@ -375,7 +387,7 @@ static int many_tiles(const weft_cuda_driver *d, int32_t dispatch) {
 static const struct shared_out {
     int64_t tile_n, split, cluster_m, cluster_n, m, n, k, batch;
     weft_dtype c_dtype;
-    int swapped, by_phase;
+    int swapped, form;
     double beta;
 } shared_out[] = {
     {128, 2, 1, 1, 128, 128, 128, 1, WEFT_BF16, 0, 0, 0},   {128, 4, 1, 1, 200, 136, 264, 1, WEFT_BF16, 0, 0, 0},
@@ -391,6 +403,11 @@ static const struct shared_out {
     {192, 3, 1, 2, 144, 400, 264, 1, WEFT_FP16, 0, 0, 0},   {192, 5, 1, 1, 250, 264, 600, 1, WEFT_FP32, 0, 1, 1.5},
     {128, 6, 1, 1, 232, 312, 648, 1, WEFT_BF16, 0, 0, 1.5}, {128, 3, 1, 2, 100, 250, 1000, 2, WEFT_BF16, 1, 0, 0},
     {256, 7, 1, 1, 250, 300, 600, 1, WEFT_BF16, 0, 1, 1.5}, {256, 2, 2, 2, 250, 600, 600, 1, WEFT_FP32, 0, 0, 0},
+    {80, 8, 1, 1, 250, 200, 600, 1, WEFT_BF16, 0, 0, 0},    {144, 3, 2, 1, 120, 250, 264, 1, WEFT_FP32, 1, 0, 0},
+    {208, 5, 1, 1, 250, 264, 600, 2, WEFT_FP16, 0, 0, 0},   {16, 8, 1, 1, 200, 13, 712, 1, WEFT_BF16, 1, 4, 0},
+    {48, 4, 1, 2, 300, 70, 520, 2, WEFT_FP16, 0, 4, 0},     {64, 2, 1, 1, 200, 136, 264, 1, WEFT_BF16, 1, 4, 0},
+    {96, 7, 1, 1, 250, 100, 712, 1, WEFT_BF16, 1, 4, 0},    {144, 4, 2, 1, 250, 264, 600, 1, WEFT_FP16, 1, 4, 0},
+    {240, 3, 1, 1, 128, 250, 500, 1, WEFT_BF16, 0, 4, 0},
 };
 enum { SHARED_OUT = sizeof shared_out / sizeof *shared_out };
 
@@ -398,6 +415,7 @@ static int one_shared_out(const weft_cuda_driver *d, int number) {
     const struct shared_out *row = &shared_out[number];
     weft_gemm p = WEFT_GEMM_INIT;
     weft_schedule s = WEFT_SCHEDULE_INIT;
+    const int by_phase = row->form == WEFT_GEMM_BY_PHASE, transposed = row->form == WEFT_GEMM_TRANSPOSED;
     char name[32], symbol[48];
     p.m = row->swapped ? row->n : row->m;
     p.n = row->swapped ? row->m : row->n;
@@ -406,12 +424,12 @@ static int one_shared_out(const weft_cuda_driver *d, int number) {
     p.dtype = WEFT_BF16;
     p.c_dtype = row->c_dtype;
     p.b_major = WEFT_COL_MAJOR;
-    p.c_major = row->swapped ? WEFT_COL_MAJOR : WEFT_ROW_MAJOR;
-    p.lda = p.ldb = (p.k + 63) / 64 * 64 + (row->by_phase ? 8 : 0);
-    p.ldc = to_8(row->n);
+    p.c_major = row->swapped != transposed ? WEFT_COL_MAJOR : WEFT_ROW_MAJOR;
+    p.lda = p.ldb = (p.k + 63) / 64 * 64 + (by_phase ? 8 : 0);
+    p.ldc = to_8(transposed ? row->m : row->n);
     p.a_stride = p.lda * p.m;
     p.b_stride = p.ldb * p.n;
-    p.c_stride = p.ldc * row->m;
+    p.c_stride = p.ldc * (transposed ? row->n : row->m);
     p.beta = row->beta;
     s.tile_m = row->swapped ? row->tile_n : 128;
     s.tile_n = row->swapped ? 128 : row->tile_n;
@@ -420,7 +438,8 @@ static int one_shared_out(const weft_cuda_driver *d, int number) {
     s.split = row->split;
     seed = (uint64_t)number + 1;
     snprintf(name, sizeof name, "steps shared out, %d", number);
-    snprintf(symbol, sizeof symbol, "gemm_bf16_kk_128x%d%s__sm90a", (int)row->tile_n, row->by_phase ? "_by_phase" : "");
+    snprintf(symbol, sizeof symbol, "gemm_bf16_kk_128x%d%s__sm90a", (int)row->tile_n,
+             by_phase ? "_by_phase" : transposed ? "_transposed" : "");
     return one_product(d, &p, &s, symbol, 1, name);
 }
 

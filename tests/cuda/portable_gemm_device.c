@@ -31,7 +31,7 @@ static weft_gemm product_of(const weft_portable_gemm_variant *v, int64_t m, int6
     if (v->fused) {
         draw_epilogue(&seed, &p, round / 2 % (2 * EPILOGUES_ALONE), !swapped, !swapped);
         p.extras |= weft_gemm_is_fused(&p) ? 0 : WEFT_GEMM_BIAS;
-        n = p.gated ? (n + 15) / 16 * 16 : n;
+        n = p.gated ? (v->any ? (n + 1) / 2 * 2 : (n + 15) / 16 * 16) : n; /* halves that begin anywhere, or as lines do */
     }
     const int64_t least = v->any ? 2 : 1; /* a single line is aligned */
     m = larger(round % 13 == 7 ? 1 : m, least);

@@ -98,7 +98,7 @@ static weft_schedule random_schedule(uint64_t *random, const weft_gemm *p, int r
         s.cluster_n = two_dimensional && narrow ? 1 : cluster[1]; /* see clusters_without_senders() */
         const int64_t split = random_between(random, 2, WEFT_GEMM_MAX_CLUSTER);
         const int64_t ctas = weft_larger(cluster[0], 1) * weft_larger(s.cluster_n, 1);
-        if (round % 3 == 0 && WEFT_GEMM_SPLITS(tile[0], tile[1]) && (p->k + 63) / 64 >= split && ctas * split <= 8) {
+        if (round % 3 == 0 && WEFT_GEMM_SPLITS(tile[0]) && (p->k + 63) / 64 >= split && ctas * split <= 8) {
             s.split = split;
             s.dispatch = WEFT_DISPATCH_GRID;
         }

@@ -13,4 +13,11 @@ static __device__ __forceinline__ void stmatrix_x4(uint32_t to, const uint32_t (
                  : "memory");
 }
 
+/* The same, and each matrix is transposed on the way: row i of what is stored is column i of what the lanes hold. */
+static __device__ __forceinline__ void stmatrix_x4_transposed(uint32_t to, const uint32_t (&from)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(from[0]),
+                 "r"(from[1]), "r"(from[2]), "r"(from[3])
+                 : "memory");
+}
+
 #endif

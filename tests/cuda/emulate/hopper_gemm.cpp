@@ -4,9 +4,6 @@
 extern "C" {
 #include "fake_driver.h"
 
-#define WEFT_GEMM_TAKES_0 weft_gemm_params
-#define WEFT_GEMM_TAKES_1 weft_gemm_phase_params
-#define WEFT_GEMM_TAKES_2 weft_gemm_fused_params
 #define WEFT_GEMM(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas, form)                                   \
     void symbol(WEFT_GEMM_TAKES_##form p);
 #include "cuda/sm90/gemm/variants.def"
@@ -19,7 +16,8 @@ static const weft_gemm_params *launched;
 template <class S> static void begin() {
     const weft_gemm_params &p = *launched;
     /* Tiles at the edge store all of their pieces, and a cluster's may lie outside of all phases, in phase 8. */
-    const emulated_edges edges = {{S::tile_n * p.cluster_n, S::tile_m * p.cluster_m, S::by_phase ? 9 : 1}};
+    const int32_t rows = S::tile_m * p.cluster_m, columns = S::tile_n * p.cluster_n;
+    const emulated_edges edges = {{S::transposed ? rows : columns, S::transposed ? columns : rows, S::by_phase ? 9 : 1}};
     emulated_barriers_begin();
     emulated_copies_begin(WEFT_GEMM_SHARED_BYTES(S::tile_m, S::tile_n, S::stages), edges);
 }

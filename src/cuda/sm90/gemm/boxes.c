@@ -23,9 +23,8 @@ int32_t weft_gemm_loaded_rows(const weft_schedule *s, int mn_major, int64_t leng
     return (int32_t)(all ? tile : weft_smaller(weft_ceil_divide(length, 8) * 8, tile));
 }
 
-int32_t weft_gemm_last_of(const weft_gemm *p, const weft_schedule *s, int mn_major, int64_t length, int64_t tile) {
-    const int once = p->beta != 0 || p->gated || (p->extras & WEFT_GEMM_COLUMN_SUMS) ||
-                     (weft_gemm_is_fused(p) && s->sweep != WEFT_SWEEP_FORWARD);
+int32_t weft_gemm_last_of(const weft_gemm *p, int mn_major, int64_t length, int64_t tile) {
+    const int once = p->beta != 0 || p->gated || (p->extras & WEFT_GEMM_COLUMN_SUMS);
     const int within = !once && !mn_major && length >= tile;
     return within ? (int32_t)(weft_ceil_divide(length, 8) * 8 - tile) : INT32_MAX;
 }

@@ -18,9 +18,8 @@ int32_t weft_gemm_loaded_rows(const weft_schedule *s, int mn_major, int64_t leng
 
 /* Where tiles of a product of that length begin at the latest, if they are to lie within it, to the nearest 16 bytes. What
  * two tiles have in common is stored twice, so nothing may be added to it, nor may it be added up; and lines that run along
- * m or n would begin anywhere. Tiles whose sweeps go different ways round differently: what has an epilogue is the same
- * bits each time. */
-int32_t weft_gemm_last_of(const weft_gemm *p, const weft_schedule *s, int mn_major, int64_t length, int64_t tile);
+ * m or n would begin anywhere. */
+int32_t weft_gemm_last_of(const weft_gemm *p, int mn_major, int64_t length, int64_t tile);
 
 /* One of A and B: `mn` is its length along m or n, and `mn_major` whether that axis is contiguous. */
 weft_tensor_view weft_gemm_view_of_operand(const weft_gemm *p, const void *data, int mn_major, int64_t mn, int64_t ld,

@@ -18,12 +18,16 @@ static const weft_gemm_variant variants[] = {
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
-static const weft_gemm_variant *variant_of(const weft_cuda_choice *choice) {
+const weft_gemm_variant *weft_gemm_variant_of(const weft_cuda_choice *choice) {
     const weft_gemm_variant *v = variants;
     while (v->symbol != choice->kernel) { /* it came from here */
         v++;
     }
     return v;
+}
+
+weft_gemm_view weft_gemm_view_by(const weft_gemm *p, const weft_gemm_variant *variant) {
+    return variant->transposed ? weft_gemm_view_transposed(p) : weft_gemm_view_of(p);
 }
 
 /* ---- the kernel ---- */
@@ -44,9 +48,13 @@ static int64_t sms_of(const weft_plan *plan, const weft_cuda_device *device, con
 
 static weft_gemm_model model_of(const weft_plan *plan, const weft_cuda_device *device, const weft_gemm_pick *pick) {
     const weft_gemm in_halves = weft_gemm_in_halves(&plan->gemm), *p = &in_halves;
-    const weft_gemm_view view = weft_gemm_view_of(p);
+    const weft_gemm_view view = weft_gemm_view_by(p, pick->variant);
     const int64_t size = (int64_t)weft_dtype_bytes(p->dtype);
     const int64_t cluster_m = view.swapped ? pick->cluster_n : pick->cluster_m;
+    const int64_t line_of_a =
+        pick->variant->by_phase
+            ? weft_gemm_line_of_a(p, &view, pick->variant->tile_m, pick->variant->tile_n, cluster_m)
+            : view.lda * size;
     const double elements = (double)p->m * (double)p->k + (double)p->k * (double)p->n;
     const int times = 1 + (p->beta != 0) + ((p->extras & WEFT_GEMM_RESIDUAL) != 0);
     const double bytes = elements * (double)size +
@@ -55,8 +63,7 @@ static weft_gemm_model model_of(const weft_plan *plan, const weft_cuda_device *d
         .batch = p->batch,
         .k = p->k,
         .step = WEFT_GEMM_STEP,
-        .a = {view.m, pick->variant->tile_m, cluster_m,
-              weft_gemm_line_of_a(p, &view, pick->variant->tile_m, pick->variant->tile_n, cluster_m), view.a_mn},
+        .a = {view.m, pick->variant->tile_m, cluster_m, line_of_a, view.a_mn},
         .b = {view.n, pick->variant->tile_n, view.swapped ? pick->cluster_m : pick->cluster_n, view.ldb * size, view.b_mn},
         .split = pick->split,
         .workers = sms_of(plan, device, pick),
@@ -94,25 +101,36 @@ static int all_send(const weft_gemm_variant *v, int swapped, int64_t cluster_m, 
             weft_gemm_box_rows(v->b_mn, v->tile_n, along_m) * along_m <= v->tile_n);
 }
 
+/* Whether a variant computes a product that it sees so. Rows of a transposed one are columns of C, which have no phases, and
+ * it stores 16 bits. */
+static int computes(const weft_gemm_variant *v, const weft_gemm *p, const weft_gemm_view *view) {
+    const int phases = !v->transposed && weft_gemm_wants_phases(p, view, v->tile_m, v->tile_n);
+    return v->dtype == weft_gemm_multiplied(p) && v->a_mn == view->a_mn && v->b_mn == view->b_mn && v->by_phase == phases &&
+           v->fused == weft_gemm_is_fused(p) && (!p->gated || WEFT_GEMM_HAS_GATES(v->tile_n)) &&
+           (p->beta == 0 || (WEFT_GEMM_WHOLE_PIECES(v->tile_n) && !v->transposed)) &&
+           (!v->transposed || p->c_dtype != WEFT_FP32);
+}
+
+/* Whether a transposed variant's tile is one of plain variants, too, but for its splits. */
+static int is_twin(const weft_gemm_variant *v) {
+    return v->transposed && v->tile_n == 64;
+}
+
 /* What may be made of one variant, in any order; returns how many, at most MAX_WAYS. */
 enum { SPLITS = WEFT_GEMM_MAX_CLUSTER - 1, SHARERS = 3, MAX_WAYS = CLUSTERS + SHARERS * SPLITS };
 
 static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_gemm_pick ways[MAX_WAYS]) {
     const weft_gemm p = weft_gemm_in_halves(&plan->gemm);
-    const weft_gemm_view view = weft_gemm_view_of(&p);
+    const weft_gemm_view view = weft_gemm_view_by(&p, v);
     const weft_schedule *s = &plan->schedule;
     const int64_t steps = weft_ceil_divide(p.k, WEFT_GEMM_STEP);
     /* Gates and values of a column lie in different units of a tile. */
-    const int64_t most =
-        WEFT_GEMM_SPLITS(v->tile_m, v->tile_n) && !p.gated ? weft_smaller(steps, WEFT_GEMM_MAX_CLUSTER) : 1;
+    const int64_t most = WEFT_GEMM_SPLITS(v->tile_m) && !p.gated ? weft_smaller(steps, WEFT_GEMM_MAX_CLUSTER) : 1;
     const int on_grid = s->dispatch == WEFT_DISPATCH_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID;
     weft_gemm_pick one = {v, view.swapped ? v->tile_n : v->tile_m, view.swapped ? v->tile_m : v->tile_n, 1, 1, 1};
     const int by_side = weft_gemm_takes_tickets_by_side(s);
     size_t count = 0;
-    if ((by_side && WEFT_GEMM_LEAN(v->tile_m, v->tile_n)) || v->dtype != weft_gemm_multiplied(&p) || v->a_mn != view.a_mn ||
-        v->b_mn != view.b_mn || v->by_phase != weft_gemm_wants_phases(&p, &view, v->tile_m, v->tile_n) ||
-        v->fused != weft_gemm_is_fused(&p) || (p.gated && !WEFT_GEMM_HAS_GATES(v->tile_n)) ||
-        (p.beta != 0 && !WEFT_GEMM_WHOLE_PIECES(v->tile_n)) || !agrees(s->tile_m, one.tile_m) ||
+    if ((by_side && WEFT_GEMM_LEAN(v->tile_m, v->tile_n)) || !computes(v, &p, &view) || !agrees(s->tile_m, one.tile_m) ||
         !agrees(s->tile_n, one.tile_n)) {
         return 0;
     }
@@ -127,7 +145,7 @@ static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_ge
         }
     }
     one.split = 1;
-    for (size_t i = 0; i < CLUSTERS && s->split <= 1; i++) {
+    for (size_t i = 0; i < CLUSTERS && s->split <= 1 && !is_twin(v); i++) {
         one.cluster_m = s->cluster_m ? s->cluster_m : clusters[i][0];
         one.cluster_n = s->cluster_n ? s->cluster_n : clusters[i][1];
         /* Of clusters of four, two CTAs come to lie on one SM where two fit, and other SMs have none. */
@@ -144,8 +162,9 @@ static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_ge
 /* Whether a variant may be chosen unasked. The cost model was fitted to multiples of 64 columns: other widths are for those
  * who name them, and for the tuner, which measures. */
 static int is_known(const weft_gemm_variant *v, const weft_plan *plan) {
-    const weft_gemm_view view = weft_gemm_view_of(&plan->gemm);
-    return WEFT_GEMM_WHOLE_PIECES(v->tile_n) || (view.swapped ? plan->schedule.tile_m : plan->schedule.tile_n) != 0;
+    const weft_gemm_view view = weft_gemm_view_by(&plan->gemm, v);
+    const int named = (view.swapped ? plan->schedule.tile_m : plan->schedule.tile_n) != 0;
+    return (WEFT_GEMM_WHOLE_PIECES(v->tile_n) && !v->transposed) || named;
 }
 
 int weft_gemm_pick_best(const weft_plan *plan, const weft_cuda_device *device, weft_gemm_pick *pick) {
@@ -287,7 +306,7 @@ void weft_gemm_complete(const weft_gemm_pick *pick, const weft_plan *plan, const
 static weft_gemm_pick pick_of(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;
     const weft_schedule *s = &plan->schedule;
-    return (weft_gemm_pick){variant_of(&c->main->choice), s->tile_m, s->tile_n, s->cluster_m, s->cluster_n, s->split};
+    return (weft_gemm_pick){weft_gemm_variant_of(&c->main->choice), s->tile_m, s->tile_n, s->cluster_m, s->cluster_n, s->split};
 }
 
 /* What the launch that writes operands of fp32 takes, if there is one. */

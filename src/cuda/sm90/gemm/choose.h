@@ -3,6 +3,7 @@
 #ifndef WEFT_CUDA_SM90_GEMM_CHOOSE_H
 #define WEFT_CUDA_SM90_GEMM_CHOOSE_H
 
+#include "cuda/gemm/view.h"
 #include "cuda/plan/backend.h"
 #include "cuda/sm90/gemm/params.h"
 
@@ -15,6 +16,12 @@ typedef struct weft_gemm_pick {
     const weft_gemm_variant *variant;
     int64_t tile_m, tile_n, cluster_m, cluster_n, split;
 } weft_gemm_pick;
+
+/* The variant of a choice that weft_gemm_pick_best() led to. */
+const weft_gemm_variant *weft_gemm_variant_of(const weft_cuda_choice *choice);
+
+/* A product as a variant sees it. */
+weft_gemm_view weft_gemm_view_by(const weft_gemm *p, const weft_gemm_variant *variant);
 
 /* The fastest by the model among those that fit what the schedule has fixed. Returns 0 when none does. */
 int weft_gemm_pick_best(const weft_plan *plan, const weft_cuda_device *device, weft_gemm_pick *pick);

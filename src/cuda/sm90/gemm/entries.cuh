@@ -2,13 +2,11 @@
  * file and of the rows that name them. */
 #include "cuda/sm90/gemm/kernel.cuh"
 
-/* What an entry takes, by its form, and the product in it. */
-#define WEFT_GEMM_TAKES_0   weft_gemm_params
-#define WEFT_GEMM_TAKES_1   weft_gemm_phase_params
-#define WEFT_GEMM_TAKES_2   weft_gemm_fused_params
+/* The product in what an entry takes. */
 #define WEFT_GEMM_PRODUCT_0 p
 #define WEFT_GEMM_PRODUCT_1 p.product
 #define WEFT_GEMM_PRODUCT_2 p.product
+#define WEFT_GEMM_PRODUCT_4 p
 
 #define WEFT_GEMM(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas, form)                                   \
     extern "C" __global__ void __launch_bounds__(WEFT_GEMM_THREADS(tile_m), ctas)                                          \

@@ -152,6 +152,21 @@ static weft_status fill_epilogue(const weft_plan *plan, const weft_gemm_data *da
     return weft_tensor_map_make(c->driver, p->extras & WEFT_GEMM_RESIDUAL ? "residual" : "c", &out, &to->added, message);
 }
 
+/* C as the kernel stores it: pieces of 16 of its rows, which are rows of C or, of a transposed variant, columns. */
+static weft_tensor_view view_of_c(const weft_gemm *p, const weft_gemm_view *view, const weft_gemm_variant *v, void *c) {
+    const int32_t row = 128 / (int32_t)weft_dtype_bytes(p->c_dtype);
+    const int64_t columns = view->swapped ? view->n : weft_gemm_columns(p);
+    weft_tensor_view out = {c,  p->c_dtype, 3, {columns, view->m, p->batch}, {1, p->ldc, p->c_stride}, {row, 16, 1},
+                            1,  1};
+    if (v->transposed) {
+        out.length[0] = view->m;
+        out.length[1] = view->n;
+        out.box[0] = 16;
+        out.box[1] = (int32_t)weft_smaller(v->tile_n, 64);
+    }
+    return out;
+}
+
 static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
                         const weft_counters *counters, void *parameters, weft_message *message) {
     const weft_cuda_plan *c = plan->placed;
@@ -161,22 +176,24 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     const weft_gemm *p = &c->computed.gemm;
     const weft_gemm_data own = weft_gemm_data_in_halves(&plan->gemm, buffers), *data = &own;
     const weft_schedule *s = &plan->schedule;
-    const weft_gemm_view view = weft_gemm_view_of(p);
+    const weft_gemm_variant *v = weft_gemm_variant_of(&c->main->choice);
+    const weft_gemm_view view = weft_gemm_view_by(p, v);
     weft_gemm_phase_params *all = parameters;
     weft_gemm_params *to = &all->product;
     memset(parameters, 0, sizeof(weft_gemm_any_params));
+    to->swapped = view.swapped;
     to->cluster_m = (int32_t)(view.swapped ? s->cluster_n : s->cluster_m);
     to->cluster_n = (int32_t)(view.swapped ? s->cluster_m : s->cluster_n);
-    to->a_end = weft_gemm_loaded_rows(s, view.a_mn, view.m, view.swapped ? s->tile_n : s->tile_m);
-    to->b_end = weft_gemm_loaded_rows(s, view.b_mn, view.n, view.swapped ? s->tile_m : s->tile_n);
+    to->a_end = weft_gemm_loaded_rows(s, view.a_mn, view.m, v->tile_m);
+    to->b_end = weft_gemm_loaded_rows(s, view.b_mn, view.n, v->tile_n);
     to->a_rows = weft_gemm_box_rows(view.a_mn, to->a_end, to->cluster_n);
     to->b_rows = weft_gemm_box_rows(view.b_mn, to->b_end, to->cluster_m);
     if (p->gated) { /* gates and values come in boxes of their own, even where there are fewer than a tile has */
         to->b_end = (int32_t)s->tile_n;
         to->b_rows = (int32_t)weft_smaller(weft_gemm_box_rows(view.b_mn, s->tile_n, to->cluster_m), s->tile_n / 2);
     }
-    to->last_row = weft_gemm_last_of(p, s, view.a_mn, view.m, view.swapped ? s->tile_n : s->tile_m);
-    to->last_col = weft_gemm_last_of(p, s, view.b_mn, view.n, view.swapped ? s->tile_m : s->tile_n);
+    to->last_row = weft_gemm_last_of(p, view.a_mn, view.m, v->tile_m);
+    to->last_col = weft_gemm_last_of(p, view.b_mn, view.n, v->tile_n);
     weft_gemm_choose_l2(plan, to);
     weft_tensor_view a = weft_gemm_view_of_operand(p, view.swapped ? data->b : data->a, view.a_mn, view.m, view.lda,
                                                    view.a_stride, to->a_rows);
@@ -185,14 +202,10 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     /* Pairs of lines are for what streams through the L2 once: otherwise they cost, most where lines are misaligned. */
     a.narrow = to->a_keep != WEFT_KEEP_FIRST;
     b.narrow = to->b_keep != WEFT_KEEP_FIRST;
-    const int32_t row = 128 / (int32_t)weft_dtype_bytes(p->c_dtype);
-    const int64_t columns = view.swapped ? view.n : weft_gemm_columns(p);
-    weft_tensor_view out = {data->c,      p->c_dtype, 3, {columns, view.m, p->batch}, {1, p->ldc, p->c_stride},
-                            {row, 16, 1}, 1,          1};
+    weft_tensor_view out = view_of_c(p, &view, v, data->c);
     weft_status status;
-    all->phases = view.swapped ? weft_gemm_phases_of(p, &view, s->tile_n, s->tile_m, a.data)
-                               : weft_gemm_phases_of(p, &view, s->tile_m, s->tile_n, a.data);
-    if (all->phases.count > 0) {
+    if (v->by_phase) {
+        all->phases = weft_gemm_phases_of(p, &view, v->tile_m, v->tile_n, a.data);
         const weft_tensor_view a_short = by_phase(a, &all->phases, 0), out_short = by_phase(out, &all->phases, 0);
         if ((status = weft_tensor_map_make(c->driver, view.swapped ? "b" : "a", &a_short, &all->a_short, message)) ||
             (status = weft_tensor_map_make(c->driver, "c", &out_short, &all->c_short, message))) {
@@ -214,7 +227,6 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->alpha = (float)p->alpha;
     to->beta = (float)p->beta;
     to->c_dtype = (int32_t)p->c_dtype;
-    to->swapped = view.swapped;
     to->split = (int32_t)s->split;
     if (!to->counter) { /* which deals out tiles by side, too */
         to->first = weft_first_of(walk);

@@ -10,6 +10,18 @@ static __device__ __forceinline__ int32_t gemm_again(const weft_gemm_params &p, 
     return p.band_waves != 0 && (uint32_t)(wave + 1) % (uint32_t)p.band_waves != 0 ? p.wave_again : 0;
 }
 
+/* Makes a job go forward whose tiles have elements of C in common with others: those at the ends, which begin within C, and
+ * their neighbours. Sums depend on the direction, and who stores last is chance. */
+template <class S> static __device__ __forceinline__ void gemm_settle_direction(const weft_gemm_params &p, gemm_job &job) {
+    const int32_t columns = gemm_columns_of<S>(p);
+    const bool rows_meet = !S::grouped && p.last_row % S::tile_m != 0 && (job.row + p.cluster_m) * S::tile_m > p.last_row;
+    const bool columns_meet = p.last_col % columns != 0 && (job.col + p.cluster_n) * columns > p.last_col;
+    if (job.direction < 0 && (rows_meet || columns_meet)) {
+        job.first = 0;
+        job.direction = 1;
+    }
+}
+
 /* The next job of the walk; no steps when it is over. `side` is the worker's where positions are dealt out by side. */
 template <class S>
 static __device__ __forceinline__ gemm_job gemm_next(const weft_gemm_params &p, weft_worker &worker, int32_t side) {
@@ -25,6 +37,7 @@ static __device__ __forceinline__ gemm_job gemm_next(const weft_gemm_params &p, 
         job.direction = visit.direction;
         job.steps = (int32_t)visit.steps;
         job.again = gemm_again(p, worker.wave);
+        gemm_settle_direction<S>(p, job);
     }
     return job;
 }
@@ -47,6 +60,7 @@ static __device__ __forceinline__ gemm_job gemm_next_of_groups(const weft_gemm_p
         job.direction = visit.direction;
         job.steps = (int32_t)visit.steps;
         job.left = rows.count;
+        gemm_settle_direction<S>(p, job);
     }
     return job;
 }

@@ -34,7 +34,7 @@ static __device__ __forceinline__ void gemm_set_up(const weft_gemm_params &p, co
             mbarrier_init(GEMM_DESK(S, me, job_empty) + 8 * (job - GEMM_JOBS), (S::warps + 2) * me.ctas);
         }
     }
-    if (p.beta != 0 && warp >= 4) {
+    if (gemm_has_old<S>(p) && warp >= 4) {
         mbarrier_init(GEMM_DESK(S, me, piece_full) + 16 * (warp - 4), 1);
         mbarrier_init(GEMM_DESK(S, me, piece_full) + 16 * (warp - 4) + 8, 1);
     }
@@ -94,7 +94,7 @@ static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, 
         const int32_t x = gemm_col_of<S>(p, me, job);
         const gemm_rows rows = gemm_rows_of_job<S>(p, me, job);
         const int32_t y = gemm_row_of<S>(p, rows) + (int32_t)(group * S::group_m + thread_index() / 32 % 4 * 16);
-        if (p.beta != 0 && p.split == 1) {
+        if (gemm_has_old<S>(p) && p.split == 1) {
             gemm_fetch_old<S>(p, pieces, 0, x, y, rows.z, elect_one());
         }
         gemm_fetch_vectors<S>(p, x, rows.z);

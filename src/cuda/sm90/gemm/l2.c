@@ -68,7 +68,7 @@ static int32_t swapped_bits(int32_t bits) {
 void weft_gemm_choose_l2(const weft_plan *plan, weft_gemm_params *to) {
     const weft_schedule *s = &plan->schedule;
     const weft_grid *grid = &plan->walk.order.grid;
-    const int swapped = plan->gemm.c_major == WEFT_COL_MAJOR;
+    const int swapped = to->swapped;
     const double c_bytes =
         (double)plan->gemm.m * (double)weft_gemm_columns(&plan->gemm) * (double)weft_dtype_bytes(plan->gemm.c_dtype);
     uint64_t a = WEFT_KEEP_NORMAL, b = WEFT_KEEP_NORMAL;

@@ -12,11 +12,12 @@
 #include "order/deal.h"
 #include "order/first.h"
 
-/* Passed by value. C = alpha A B + beta C with A (m, k), B (k, n) and a row-major C; a column-major C is computed as its
- * transpose, with A and B in each other's place, and `swapped` set.
+/* Passed by value. D = alpha A B + beta D with A (m, k), B (k, n): D is C, or its transpose, for which A and B are in each
+ * other's place and `swapped` is set.
  *
  * The boxes of a and b are 64 elements of k, and a_rows or b_rows of m or n (64 where those are contiguous); the contiguous
- * axis comes first, the batch last. The box of c is 128 bytes x 16 rows.
+ * axis comes first, the batch last. The box of c is 128 bytes x 16 rows of D; of a transposed variant, whose D lies in C
+ * column by column, 16 rows of D x 64 of its columns, or as many as a tile has.
  *
  * Launch: a one-dimensional grid of clusters of split * cluster_m * cluster_n CTAs, as many as walk.order.count under grid
  * dispatch, else walk.workers; threads and dynamic shared memory from the variant. */
@@ -33,9 +34,9 @@ typedef struct weft_gemm_params {
     int32_t swapped;        /* 1: the walk's rows are columns here */
     int32_t a_rows, b_rows; /* rows of A and columns of B in a box: multiples of 8 (of 64 where m or n is contiguous) */
     int32_t a_end, b_end;   /* and how many of a tile's are loaded, whole boxes: all, or as many as there are */
-    /* Where tiles begin at the latest. Those at the ends of C then lie within it and have rows or columns in common with
-     * others, which compute the same there, instead of reaching beyond it: the copy engine takes 15 times as long for a
-     * line that is not there. INT32_MAX: they do reach beyond it. */
+    /* Where tiles begin at the latest. Those at the ends of C then lie within it instead of reaching beyond it: the copy
+     * engine takes 15 times as long for a line that is not there. They have rows or columns in common with others, which
+     * compute the same there: all of these go forward, whatever the sweep. INT32_MAX: they do reach beyond it. */
     int32_t last_row, last_col;
     int32_t cluster_m, cluster_n; /* CTAs of a cluster along m and n: those along n share A, those along m share B */
     uint32_t *begun; /* tiles that are nearly loaded, of all workers; 0 before the launch; null: nobody waits for others */
@@ -76,7 +77,13 @@ typedef struct weft_gemm_fused_params {
 } weft_gemm_fused_params;
 
 /* What there is of a tile and a layout: the form of a variant. */
-enum { WEFT_GEMM_PLAIN = 0, WEFT_GEMM_BY_PHASE = 1, WEFT_GEMM_FUSED = 2, WEFT_GEMM_GROUPED = 3 };
+enum { WEFT_GEMM_PLAIN, WEFT_GEMM_BY_PHASE, WEFT_GEMM_FUSED, WEFT_GEMM_GROUPED, WEFT_GEMM_TRANSPOSED };
+
+/* What an entry takes, by its form. */
+#define WEFT_GEMM_TAKES_0 weft_gemm_params
+#define WEFT_GEMM_TAKES_1 weft_gemm_phase_params
+#define WEFT_GEMM_TAKES_2 weft_gemm_fused_params
+#define WEFT_GEMM_TAKES_4 weft_gemm_params
 
 /* k of a step; m or n of an atom of shared memory; warps that multiply, at most. */
 enum { WEFT_GEMM_STEP = 64, WEFT_GEMM_ATOM = 64, WEFT_GEMM_MOST_WARPS = 8 };
@@ -92,9 +99,10 @@ typedef struct weft_gemm_variant {
     weft_dtype dtype;   /* of A and B */
     int32_t a_mn, b_mn; /* 1: contiguous along m or n; 0: along k */
     int32_t tile_m, tile_n;
-    int32_t ctas;     /* that share an SM */
-    int32_t by_phase; /* 1: takes weft_gemm_phase_params */
-    int32_t fused;    /* 1: takes weft_gemm_fused_params */
+    int32_t ctas;       /* that share an SM */
+    int32_t by_phase;   /* 1: takes weft_gemm_phase_params */
+    int32_t fused;      /* 1: takes weft_gemm_fused_params */
+    int32_t transposed; /* 1: columns of its tiles lie in C one behind the other, not rows */
     uint32_t shared_bytes;
 } weft_gemm_variant;
 
@@ -102,7 +110,7 @@ typedef struct weft_gemm_variant {
 #define WEFT_GEMM_LEAN(tile_m, tile_n) ((tile_m) * (tile_n) > 32768)
 
 /* Tiles whose columns are whole pieces of C. Of other tiles the last piece begins within the piece before it and stores the
- * same bits once more, so these tiles take no old C, and there is only the plain form of them. */
+ * same bits once more, so these tiles take no old C, and there are only the plain and the transposed form of them. */
 #define WEFT_GEMM_WHOLE_PIECES(tile_n) ((tile_n) % 64 == 0)
 
 /* Tiles of which there is a variant with phases: not the small ones, which wait for their launch. */
@@ -115,7 +123,7 @@ typedef struct weft_gemm_variant {
 enum { WEFT_GEMM_MAX_CLUSTER = 8 };
 
 /* Tiles whose steps CTAs of a cluster can share out. */
-#define WEFT_GEMM_SPLITS(tile_m, tile_n) ((tile_m) == 128 && WEFT_GEMM_WHOLE_PIECES(tile_n))
+#define WEFT_GEMM_SPLITS(tile_m) ((tile_m) == 128)
 
 /* Dynamic shared memory: a ring of stages, each a step of A and B; two pieces of C for each warp, 16 rows of 128 bytes; the
  * barriers. */
@@ -129,7 +137,7 @@ enum { WEFT_GEMM_MAX_CLUSTER = 8 };
 /* clang-format off */
 #define WEFT_GEMM_VARIANT(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas, form)                           \
     { #symbol, #module, WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, ctas, (form) == WEFT_GEMM_BY_PHASE,                      \
-      (form) == WEFT_GEMM_FUSED, WEFT_GEMM_SHARED_BYTES(tile_m, tile_n, stages) }
+      (form) == WEFT_GEMM_FUSED, (form) == WEFT_GEMM_TRANSPOSED, WEFT_GEMM_SHARED_BYTES(tile_m, tile_n, stages) }
 /* clang-format on */
 
 #endif

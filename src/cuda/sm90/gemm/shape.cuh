@@ -45,18 +45,19 @@ template <weft_dtype DTYPE, bool A_MN_, bool B_MN_, int TILE_M, int TILE_N, int 
     static constexpr int blocks = group_m / 64;                                 /* its products of 64 rows */
     /* Registers of a thread that multiplies and of one that loads: in all at most 168 for each of the CTA's threads. */
     static constexpr bool by_phase = FORM == WEFT_GEMM_BY_PHASE, fused = FORM == WEFT_GEMM_FUSED;
-    static constexpr bool grouped = FORM == WEFT_GEMM_GROUPED;
+    static constexpr bool grouped = FORM == WEFT_GEMM_GROUPED, transposed = FORM == WEFT_GEMM_TRANSPOSED;
     static constexpr bool lean = WEFT_GEMM_LEAN(TILE_M, TILE_N);
     static constexpr int multiplier_registers = lean ? 232 : fused ? 224 : 216;
     static constexpr int loader_registers = lean ? 40 : fused ? 56 : 72;
-    static constexpr bool splits = !grouped && WEFT_GEMM_SPLITS(TILE_M, TILE_N); /* its steps may be shared out */
-    static constexpr int atom_bytes = 64 * 64 * 2;                               /* of A or B: 64 rows or columns */
-    static constexpr int a_bytes = TILE_M * 128;                                 /* of A in a stage; B follows */
+    static constexpr bool splits = !grouped && WEFT_GEMM_SPLITS(TILE_M); /* its steps may be shared out */
+    static constexpr int atom_bytes = 64 * 64 * 2;                       /* of A or B: 64 rows or columns */
+    static constexpr int a_bytes = TILE_M * 128;                         /* of A in a stage; B follows */
     static constexpr int stage_bytes = WEFT_GEMM_STAGE_BYTES(TILE_M, TILE_N);
     static constexpr int pieces_at = STAGES * stage_bytes;
     static constexpr int desk_at = pieces_at + WEFT_GEMM_PIECES_BYTES(TILE_M);
     static_assert(STAGES <= 8 && TILE_M % (64 * groups) == 0 && TILE_N % 16 == 0 && blocks * TILE_N <= 384, "");
-    static_assert(WEFT_GEMM_WHOLE_PIECES(TILE_N) || (FORM == WEFT_GEMM_PLAIN && !B_MN_ && TILE_N > 64), "");
+    static_assert(WEFT_GEMM_WHOLE_PIECES(TILE_N) || (FORM == WEFT_GEMM_PLAIN && TILE_N > 64) || transposed, "");
+    static_assert(WEFT_GEMM_WHOLE_PIECES(TILE_N) || !B_MN_, "boxes of B are 64 columns where these are contiguous");
 };
 
 /* Who and where a CTA is. A cluster is `split` times cluster_m x cluster_n CTAs: those of a part multicast to each other,
@@ -206,6 +207,11 @@ static __device__ __forceinline__ const weft_tensor_map *gemm_map_of_c(const wef
         return z >= gemm_by_phase(p).phases.longer ? &gemm_by_phase(p).c_short : &p.c;
     }
     return &p.c;
+}
+
+/* Whether an old C or a residual is added to the result, which transposed variants cannot. */
+template <class S> static __device__ __forceinline__ bool gemm_has_old(const weft_gemm_params &p) {
+    return !S::transposed && p.beta != 0;
 }
 
 /* What is added to the result: the old C, or a residual. */

@@ -1,6 +1,6 @@
 /* The end of a tile: its sums go to C, after those of the other parts are added where its steps are shared out.
  *
- * The parts, two to eight, are CTAs of one cluster. A tile is units of 16 rows x 64 columns, a warp's sums of 64 columns,
+ * The parts, two to eight, are CTAs of one cluster. A tile is units of 16 rows x 64 columns, a warp's sums of a piece of C,
  * which the parts own in turn, each as many as the next or one more. Each part sends every unit of its sums to the shared
  * memory of who owns it, where the ring is not needed any more; then a warp of the owner adds the parts' sums of a unit up,
  * in the order of the parts, and stores it. So nothing but shared memory is needed, the result does not depend on who is
@@ -10,14 +10,17 @@
 
 #include "cuda/sm90/gemm/store.cuh"
 
-/* Sums of a unit in a thread, and bytes of a unit. */
-enum { GEMM_UNIT = 32, GEMM_UNIT_BYTES = GEMM_UNIT * 4 * 32 };
-
-/* Who owns what of a tile. */
+/* Who owns what of a tile. Its columns are pieces of C, the last of which may begin within the one before it. */
 template <class S> struct gemm_units {
-    static constexpr uint32_t slices = S::tile_n / 64, count = S::warps * slices;
-    static_assert((count + WEFT_GEMM_MAX_CLUSTER - 1) * GEMM_UNIT_BYTES <= S::pieces_at, "the ring has room for them");
+    static constexpr int columns = gemm_piece_columns<WEFT_BF16, S::tile_n>, sums = columns / 2; /* of a thread */
+    static constexpr uint32_t bytes = sums * 4 * 32;
+    static constexpr uint32_t slices = (S::tile_n + columns - 1) / columns, count = S::warps * slices;
+    static_assert((count + WEFT_GEMM_MAX_CLUSTER - 1) * bytes <= S::pieces_at, "the ring has room for them");
     uint32_t parts;
+
+    static __device__ __forceinline__ constexpr int column(uint32_t slice) {
+        return gemm_piece_at<WEFT_BF16, S::tile_n>((int)slice);
+    }
 
     __device__ __forceinline__ uint32_t owner(uint32_t unit) const {
         return unit * parts / count;
@@ -30,7 +33,7 @@ template <class S> struct gemm_units {
     /* Where a thread's four sums of the i-th unit of an owner lie in its ring, as a part has sent them. */
     __device__ __forceinline__ uint32_t at(uint32_t part, uint32_t i, uint32_t quad) const {
         const uint32_t most = (count + parts - 1) / parts;
-        return (part * most + i) * GEMM_UNIT_BYTES + (quad * 32 + thread_index() % 32) * 16;
+        return (part * most + i) * bytes + (quad * 32 + thread_index() % 32) * 16;
     }
 };
 
@@ -45,8 +48,8 @@ static __device__ __forceinline__ void gemm_send_units(const weft_gemm_params &p
         const uint32_t to = cluster_address(me.base, me.rank + (owner - me.part) * together) +
                             units.at(me.part, unit - units.first(owner), 0);
 #pragma unroll
-        for (uint32_t quad = 0; quad < GEMM_UNIT / 4; quad++) {
-            const float *from = &sums[slice * GEMM_UNIT + 4 * quad];
+        for (uint32_t quad = 0; quad < units.sums / 4; quad++) {
+            const float *from = &sums[units.column(slice) / 2 + 4 * quad];
             cluster_store(to + quad * 512, {from[0], from[1], from[2], from[3]});
         }
     }
@@ -55,21 +58,22 @@ static __device__ __forceinline__ void gemm_send_units(const weft_gemm_params &p
 /* Adds up the parts' sums of the i-th unit of this CTA. */
 template <class S>
 static __device__ __forceinline__ void gemm_add_unit(const gemm_place &me, const gemm_units<S> &units, uint32_t i,
-                                                     float (&own)[GEMM_UNIT]) {
+                                                     float (&own)[gemm_units<S>::sums]) {
+    constexpr int count = gemm_units<S>::sums;
 #pragma unroll
-    for (int j = 0; j < GEMM_UNIT; j++) {
+    for (int j = 0; j < count; j++) {
         own[j] = 0;
     }
 #pragma unroll 2
     for (uint32_t part = 0; part < units.parts; part++) {
         const uint32_t from = me.base + units.at(part, i, 0);
-        float x[GEMM_UNIT / 4][4];
+        float x[count / 4][4];
 #pragma unroll
-        for (uint32_t quad = 0; quad < GEMM_UNIT / 4; quad++) {
+        for (uint32_t quad = 0; quad < count / 4; quad++) {
             shared_load(from + quad * 512, x[quad]);
         }
 #pragma unroll
-        for (int j = 0; j < GEMM_UNIT; j++) {
+        for (int j = 0; j < count; j++) {
             own[j] += x[j / 4][j % 4];
         }
     }
@@ -90,14 +94,14 @@ static __device__ __forceinline__ void gemm_finish(const weft_gemm_params &p, co
 #pragma unroll 1
             for (uint32_t i = warp; i < end - first; i += S::warps) {
                 const uint32_t unit = first + i;
-                const int32_t column = x + (int32_t)(unit % units.slices * 64);
+                const int32_t column = x + units.column(unit % units.slices);
                 const int32_t row = y + 16 * ((int32_t)(unit / units.slices) - (int32_t)warp);
-                float own[1][GEMM_UNIT];
-                if (p.beta != 0) {
+                float own[1][units.sums];
+                if (gemm_has_old<S>(p)) {
                     gemm_fetch_old<S>(p, pieces, 0, column, row, z, elect_one());
                 }
                 gemm_add_unit<S>(me, units, i, own[0]);
-                gemm_store<S, 64>(p, pieces, own, column, row, z);
+                gemm_store<S, units.columns>(p, pieces, own, column, row, z);
             }
             return;
         }

@@ -96,12 +96,30 @@ static __device__ __forceinline__ void gemm_put_floats(const E &end, int32_t col
     }
 }
 
-/* Columns of a piece. */
-template <weft_dtype C> static constexpr int gemm_piece_columns = C == WEFT_FP32 ? 32 : 64;
+/* The same of 16 rows x COLUMNS that lie in C column by column: 32 bytes of each, swizzled over 8 x 128 bytes. */
+template <bool BF16, int COLUMNS>
+static __device__ __forceinline__ void gemm_put_transposed(const float *sum, uint32_t place, float alpha) {
+    const uint32_t lane = thread_index() % 32;
+    const uint32_t column = lane / 16 * 8 + lane % 8, half = lane / 8 % 2; /* whose address this lane gives */
+#pragma unroll
+    for (uint32_t j = 0; j < COLUMNS / 8; j += 2) {
+        const float *x = sum + 4 * j;
+        const uint32_t four[4] = {
+            pack_halves<BF16>(alpha * x[0], alpha * x[1]), pack_halves<BF16>(alpha * x[2], alpha * x[3]),
+            pack_halves<BF16>(alpha * x[4], alpha * x[5]), pack_halves<BF16>(alpha * x[6], alpha * x[7])};
+        stmatrix_x4_transposed(place + (8 * j + column) * 32 + ((half ^ (column / 4 % 2)) * 16), four);
+    }
+}
+
+/* Columns of a piece of N, and of how many there are. */
+template <weft_dtype C, int N> static constexpr int gemm_piece_columns = N < (C == WEFT_FP32 ? 32 : 64) ? N
+                                                                        : C == WEFT_FP32              ? 32
+                                                                                                      : 64;
 
 /* The first column of piece c of N columns. The last piece ends with them, and so may begin within the one before it. */
 template <weft_dtype C, int N> static __device__ __forceinline__ constexpr int gemm_piece_at(int c) {
-    return c * gemm_piece_columns<C> + gemm_piece_columns<C> <= N ? c * gemm_piece_columns<C> : N - gemm_piece_columns<C>;
+    constexpr int columns = gemm_piece_columns<C, N>;
+    return c * columns + columns <= N ? c * columns : N - columns;
 }
 
 /* Stores the first `rows` of the piece at `place`, which begins at column x and row y of matrix z of C: 16 bytes of a row
@@ -138,8 +156,8 @@ template <class S, weft_dtype C, bool ADDS, int N, int SUMS>
 static __device__ __forceinline__ void gemm_store_rows(const weft_gemm_params &p, gemm_pieces &pieces, float (&sums)[SUMS],
                                                        int32_t x, int32_t y, int32_t z) {
     const gemm_end<ADDS> end(p, y, z);
-    constexpr int columns = gemm_piece_columns<C>, count = (N + columns - 1) / columns;
-    const bool with_old = p.beta != 0, elected = elect_one();
+    constexpr int columns = gemm_piece_columns<C, N>, count = (N + columns - 1) / columns;
+    const bool with_old = gemm_has_old<S>(p), elected = elect_one();
 #pragma unroll
     for (int c = 0; c < count; c++, pieces.stored++) {
         const int at = gemm_piece_at<C, N>(c);
@@ -156,7 +174,9 @@ static __device__ __forceinline__ void gemm_store_rows(const weft_gemm_params &p
             __syncwarp();
         }
         const float *piece = &sums[at / 2]; /* in registers: all loops are unrolled */
-        if constexpr (C == WEFT_FP32) {
+        if constexpr (S::transposed) {
+            gemm_put_transposed<C == WEFT_BF16, columns>(piece, place, p.alpha);
+        } else if constexpr (C == WEFT_FP32) {
             gemm_put_floats(end, x + at, piece, place, p.alpha, with_old, p.beta);
         } else {
             gemm_put_halves<C == WEFT_BF16>(end, x + at, piece, place, p.alpha, with_old, p.beta);
@@ -173,10 +193,11 @@ static __device__ __forceinline__ void gemm_store_rows(const weft_gemm_params &p
             }
         }
         if (elected) {
+            const int32_t first = S::transposed ? y : x + at, second = S::transposed ? x + at : y;
             if (p.c_first) {
-                tma_store_first_3d(gemm_map_of_c<S>(p, z), place, x + at, y, z);
+                tma_store_first_3d(gemm_map_of_c<S>(p, z), place, first, second, z);
             } else {
-                tma_store_3d(gemm_map_of_c<S>(p, z), place, x + at, y, z);
+                tma_store_3d(gemm_map_of_c<S>(p, z), place, first, second, z);
             }
             tma_store_commit();
         }
@@ -189,7 +210,7 @@ static __device__ __forceinline__ void gemm_store_as(const weft_gemm_params &p, 
                                                      float (&sums)[BLOCKS][SUMS], int32_t x, int32_t y, int32_t z) {
 #pragma unroll
     for (int block = 0; block < BLOCKS; block++) {
-        if (block > 0 && p.beta != 0) {
+        if (block > 0 && gemm_has_old<S>(p)) {
             gemm_fetch_old<S>(p, pieces, 0, x, y + 64 * block, z, elect_one());
         }
         gemm_store_rows<S, C, ADDS, N>(p, pieces, sums[block], x, y + 64 * block, z);
@@ -199,9 +220,13 @@ static __device__ __forceinline__ void gemm_store_as(const weft_gemm_params &p, 
 template <class S, bool ADDS, int N, int BLOCKS, int SUMS>
 static __device__ __forceinline__ void gemm_store_any(const weft_gemm_params &p, gemm_pieces &pieces,
                                                       float (&sums)[BLOCKS][SUMS], int32_t x, int32_t y, int32_t z) {
-    if (p.c_dtype == WEFT_FP32) {
-        gemm_store_as<S, WEFT_FP32, ADDS, N>(p, pieces, sums, x, y, z);
-    } else if (p.c_dtype == WEFT_BF16) {
+    if constexpr (!S::transposed) {
+        if (p.c_dtype == WEFT_FP32) {
+            gemm_store_as<S, WEFT_FP32, ADDS, N>(p, pieces, sums, x, y, z);
+            return;
+        }
+    }
+    if (p.c_dtype == WEFT_BF16) {
         gemm_store_as<S, WEFT_BF16, ADDS, N>(p, pieces, sums, x, y, z);
     } else {
         gemm_store_as<S, WEFT_FP16, ADDS, N>(p, pieces, sums, x, y, z);

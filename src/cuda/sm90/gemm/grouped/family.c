@@ -204,7 +204,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->a_rows = weft_gemm_box_rows(0, to->a_end, to->cluster_n);
     to->b_rows = weft_gemm_box_rows(b_mn, to->b_end, to->cluster_m);
     to->last_row = INT32_MAX;
-    to->last_col = weft_gemm_last_of(&product, s, b_mn, p->n, s->tile_n);
+    to->last_col = weft_gemm_last_of(&product, b_mn, p->n, s->tile_n);
     /* B of short groups is read once; that of others comes again, for the next rows of tiles. */
     const int once = weft_grouped_gemm_mean_rows(p) <= s->tile_m * s->cluster_m;
     to->a_keep = to->again_keep = WEFT_KEEP_NORMAL;

@@ -11,4 +11,13 @@ static inline void stmatrix_x4(uint32_t to, const uint32_t (&from)[4]) {
     }
 }
 
+static inline void stmatrix_x4_transposed(uint32_t to, const uint32_t (&from)[4]) {
+    const uint32_t lane = emulated_thread() % 32;
+    for (int i = 0; i < 8; i++) { /* element i % 2 of matrix i / 2 */
+        const uint32_t row = __shfl_sync(0xffffffffu, to, (int)(8 * (i / 2) + lane % 4 * 2 + i % 2));
+        const uint16_t element = (uint16_t)(from[i / 2] >> 16 * (i % 2));
+        emulated_write(row + lane / 4 * 2, &element, sizeof element);
+    }
+}
+
 #endif
