@@ -99,6 +99,9 @@ class Group:
 class Threads:
     """Ranks that are threads of this process, for tests and first steps: Threads(4).rank(i) is the group of the i-th.
 
+    torch computes all gradients on one GPU in one thread of its own, where ranks would wait for each other for ever: ranks that
+    share a GPU call backward() under torch.autograd.set_multithreading_enabled(False), which leaves it to their own threads.
+
     >>> weft.dist.Threads(3).rank(2).rank
     2
     """
