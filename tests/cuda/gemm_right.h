@@ -90,6 +90,9 @@ static int right(const weft_gemm *p, const weft_gemm_data *data, const void *got
         const double exact = weft_ref_gemm_element(p, &one, row, col);
         const double value =
             weft_ref_load(p->c_dtype, got, (size_t)(batch * p->c_stride) + weft_matrix_index(p->c_major, p->ldc, row, col));
+        if (p->c_dtype == WEFT_FP16 && fabs(exact) > 65000 && isinf(value)) {
+            continue; /* the type has nothing larger */
+        }
         finite &= isfinite(value) != 0;
         error = fmax(error, fabs(value - exact));
         naive = fmax(naive, fabs(weft_ref_gemm_element_naive(p, &one, row, col) - exact));

@@ -120,7 +120,7 @@ static int is_whole(const weft_gemm *p, const matrix *c, const void *got, size_t
         for (size_t j = at; j < last && j < c->count; j++) {
             owned[j] = 1;
         }
-        unwritten += isfinite(weft_ref_load(p->c_dtype, got, at)) == 0;
+        unwritten += isnan(weft_ref_load(p->c_dtype, got, at)) != 0; /* as poison is */
     }
     for (size_t i = 0; owned && i < c->count; i++) {
         static const unsigned char poison[4] = {0xff, 0xff, 0xff, 0xff};

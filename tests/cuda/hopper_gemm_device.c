@@ -222,7 +222,7 @@ static void fuse(weft_gemm *p, const weft_gemm_variant *v, int number) {
     if (!weft_gemm_is_fused(p)) {
         p->extras = WEFT_GEMM_BIAS;
     }
-    p->n = (p->n + 3) / 4 * 4; /* halves of an even number of columns */
+    p->n = p->gated && v->b_mn ? (p->n + 15) / 16 * 16 : (p->n + 3) / 4 * 4; /* halves of an even number of columns */
     p->beta = p->extras & WEFT_GEMM_RESIDUAL ? 0 : p->beta;
     p->ldb = p->b_major == WEFT_ROW_MAJOR ? to_8(p->n) + 8 * between(0, 2) : p->ldb;
     p->ldc = to_8(weft_gemm_columns(p)) + 8 * between(0, 2);

@@ -62,6 +62,9 @@ static box box_of(const void *map, const emulated_place &place, uint32_t shared,
         emulated_fail("a %s of rank %d, by a map of rank %d, swizzle %d, rows of %d elements, at %#x", what, place.rank,
                       t.rank, t.swizzle, t.box[0], shared);
     }
+    if (place.at[0] * b.element % 16 != 0) { /* an H200 calls that an illegal instruction */
+        emulated_fail("a %s begins at element %d of a line, which is no multiple of 16 bytes", what, place.at[0]);
+    }
     b.bytes = b.row;
     for (int i = 1; i < t.rank; i++) {
         b.bytes *= (uint32_t)t.box[i];

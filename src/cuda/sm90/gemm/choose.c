@@ -68,6 +68,7 @@ static weft_gemm_model model_of(const weft_plan *plan, const weft_cuda_device *d
         .split = pick->split,
         .workers = sms_of(plan, device, pick),
         .per_sm = pick->variant->ctas,
+        .transposed = pick->variant->transposed,
         .bytes = bytes * (double)p->batch,
     };
 }
@@ -159,20 +160,12 @@ static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_ge
     return count;
 }
 
-/* Whether a variant may be chosen unasked. The cost model was fitted to multiples of 64 columns: other widths are for those
- * who name them, and for the tuner, which measures. */
-static int is_known(const weft_gemm_variant *v, const weft_plan *plan) {
-    const weft_gemm_view view = weft_gemm_view_by(&plan->gemm, v);
-    const int named = (view.swapped ? plan->schedule.tile_m : plan->schedule.tile_n) != 0;
-    return (WEFT_GEMM_WHOLE_PIECES(v->tile_n) && !v->transposed) || named;
-}
-
 int weft_gemm_pick_best(const weft_plan *plan, const weft_cuda_device *device, weft_gemm_pick *pick) {
     weft_gemm_pick ways[MAX_WAYS];
     double least = 0;
     pick->variant = NULL;
     for (size_t i = 0; i < VARIANTS; i++) {
-        const size_t found = is_known(&variants[i], plan) ? ways_of(&variants[i], plan, ways) : 0;
+        const size_t found = ways_of(&variants[i], plan, ways);
         for (size_t j = 0; j < found; j++) {
             const double time = time_of(plan, device, &ways[j]);
             if (!pick->variant || time < least) {

@@ -41,6 +41,10 @@ static weft_status check_epilogue(const weft_gemm *p, weft_message *why) {
     if (vectors && (p->n % 2 != 0 || (p->gated && p->n % 4 != 0))) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes a bias or a scale for an even number of columns");
     }
+    if (p->gated && p->b_major == WEFT_ROW_MAJOR && p->n % 16 != 0) { /* boxes of lines begin at multiples of 16 bytes */
+        return weft_fail(why, WEFT_UNSUPPORTED, "gates and values in lines of B are multiples of 8 columns each, not %" PRId64,
+                         p->n / 2);
+    }
     if (p->extras & WEFT_GEMM_RESIDUAL) {
         status = weft_gemm_check_distance("ld_residual", p->ld_residual, p->c_dtype, why);
         if (status == WEFT_OK && p->batch > 1) {

@@ -57,18 +57,25 @@ static double step_of(const weft_gemm_model *m, double share) {
     const double sixty_four = along_n > 1 ? COST(narrow_shared) : COST(narrow);
     const double most = m->b.tile == 256 ? COST(wide) : m->a.tile == 256 ? COST(tall) : 1;
     const double columns = m->b.tile <= 64 ? sixty_four : m->b.tile <= 128 ? COST(half) : most;
-    const double products = COST(multiply) * unit * columns * (1 + COST(load) * share);
+    const double whole = m->b.tile % 64 != 0 ? COST(odd_width) : 1;
+    const double products = COST(multiply) * unit * columns * whole * (1 + COST(load) * share);
     const double alone = COST(line_alone) * (lines_of(&m->a, along_n) + lines_of(&m->b, along_m));
     const double together = COST(line) * share * (mean_lines_of(&m->a, along_n) + mean_lines_of(&m->b, along_m));
     const double kind = m->a.tile < 128 ? COST(single) : m->a.tile * m->b.tile == 128 * 128 ? COST(small) : 1;
     return fmax(larger(products, alone, together) * kind, m->a.tile < 128 ? COST(least_single) : COST(least));
 }
 
-/* Clusters lie within a GPC. An H200 has room for at least 35 of three CTAs and less than 42, for 28 to 31 of four, 21 to
- * 23 of five, 16 or 17 of six, 15 of seven and 15 of eight. */
+/* Clusters lie within a GPC, and cards differ in what theirs have. An H200 has room for at least 35 of three CTAs and less
+ * than 42, for 28 to 31 of four, 21 to 23 of five, 16 or 17 of six, 15 of seven and 15 of eight. */
 int64_t weft_gemm_filled(int64_t places, int64_t ctas) {
     static const int64_t filled[] = {132, 132, 132, 114, 120, 110, 96, 105, 120}; /* of its SMs, by CTAs of a cluster */
     return ctas < (int64_t)(sizeof filled / sizeof *filled) ? places * filled[ctas] / filled[0] : places;
+}
+
+/* Of all SMs, those that clusters of `ctas` fill on any card: a cluster more than fit waits for the others. */
+static double sure_of(double workers, int64_t ctas) {
+    static const double sure[] = {132, 132, 132, 105, 112, 105, 96, 105, 120};
+    return ctas < (int64_t)(sizeof sure / sizeof *sure) ? floor(workers * sure[ctas] / sure[0]) : workers;
 }
 
 int weft_gemm_has_spare_workers(int64_t positions, int64_t workers, int64_t all) {
@@ -77,13 +84,15 @@ int weft_gemm_has_spare_workers(int64_t positions, int64_t workers, int64_t all)
 
 /* From one tile to the next of the same CTA. */
 static double next_of(const weft_gemm_model *m) {
-    return COST(next) * pow((double)m->a.tile * (double)m->b.tile / (128.0 * 256), COST(next_power));
+    const double next = m->transposed ? COST(next_transposed) : COST(next);
+    return next * pow((double)m->a.tile * (double)m->b.tile / (128.0 * 256), COST(next_power));
 }
 
 /* What a tile of few steps takes at least: as long as memory takes for what all SMs store. */
 static double least_of(const weft_gemm_model *m) {
     const double unit = (double)m->a.tile * (double)m->b.tile / (128.0 * 256);
-    return COST(least_tile) / (double)m->per_sm + COST(least_stored) * unit;
+    const double stored = m->transposed ? COST(stored_transposed) : COST(least_stored);
+    return COST(least_tile) / (double)m->per_sm + stored * unit;
 }
 
 void weft_gemm_parts(const weft_gemm_model *m, double *launch, double *tile, double *step) {
@@ -105,12 +114,19 @@ static double join_of(const weft_gemm_model *m) {
     return m->split > 1 ? COST(join) + COST(join_part) * parts + COST(join_tile) * sent : 0;
 }
 
+/* To read and write what there is, if it stays in the L2 from one launch to the next, or if it does not. */
+static double memory_of(const weft_gemm_model *m) {
+    const int single = m->a.tile < 128;
+    const double warm = single ? COST(warm_single) : COST(warm), cold = single ? COST(dram_single) : COST(dram);
+    return m->bytes / (m->bytes <= COST(stays) ? warm : cold);
+}
+
 double weft_gemm_time(const weft_gemm_model *m) {
     const double along_m = (double)m->a.cluster, along_n = (double)m->b.cluster, split = (double)m->split;
     const double ctas = along_m * along_n * split;
     const double rows = ceil_divide((double)m->a.length, (double)m->a.tile * along_m);
     const double cols = ceil_divide((double)m->b.length, (double)m->b.tile * along_n);
-    const double at_once = fmax(1, floor((double)weft_gemm_filled(m->workers, (int64_t)ctas) / ctas));
+    const double at_once = fmax(1, floor(sure_of((double)m->workers, (int64_t)ctas) / ctas));
     const double positions = (double)m->batch * rows * cols;
     const double full = floor(positions / at_once), rest = positions - full * at_once;
     const double waves = full + (rest > 0);
@@ -127,7 +143,8 @@ double weft_gemm_time(const weft_gemm_model *m) {
     time += ctas > 1 ? COST(cluster_up) : 0;
     time += join_of(m) * waves;
     time *= 1 + COST(empty) * empty_share(m, rows * along_m * cols * along_n) / waves;
-    time = larger(time, begin + m->bytes / (m->a.tile < 128 ? COST(dram_single) : COST(dram)), 0);
+    time += COST(last_stored) * unit * (m->transposed ? COST(last_transposed) : 1);
+    time = larger(time, begin + memory_of(m), 0);
     time *= 1 + COST(multicast) * ((along_n > 1 && misalignment(&m->a) > 0) + (along_m > 1 && misalignment(&m->b) > 0));
     return time * pow(fmin(time, COST(power_until)) / COST(power_from), -COST(power) * log(unit));
 }

@@ -19,6 +19,7 @@ typedef struct weft_gemm_model {
     int64_t split;
     int64_t workers; /* SMs */
     int64_t per_sm;  /* CTAs that share one */
+    int transposed;  /* columns of a tile lie in C one behind the other: it stores 32 bytes of a line at a time */
     double bytes;    /* of A, B and C */
 } weft_gemm_model;
 
