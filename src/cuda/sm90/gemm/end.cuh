@@ -5,51 +5,75 @@
 #define WEFT_CUDA_SM90_GEMM_END_CUH
 
 #include "cuda/gemm/epilogue.cuh"
-#include "cuda/ptx/keep.cuh"
 #include "cuda/ptx/thread.cuh"
 #include "cuda/sm90/gemm/shape.cuh"
 
-/* Has the L1 fetch what gemm_apply() will read of the vectors of a tile's columns, 32 bytes for each lane: when the tile
- * begins. At its end the copy engine has asked for all that the ring holds, and a load waits behind that for longer than a
- * microsecond. */
-static __device__ __forceinline__ void gemm_fetch_vector(const void *vector, int bytes, int64_t line, int32_t first,
-                                                         int32_t end) {
-    const int32_t column = first + (int32_t)(thread_index() % 32) * (32 / bytes);
-    if (vector && column < end) {
-        read_for_l1((const int32_t *)((const char *)vector + (line + column) * bytes));
-    }
-}
+/* What an epilogue multiplies the columns of a tile by and adds to them. A thread of a warpgroup fetches that of two columns
+ * when the tile begins, since a load takes longer than a microsecond where the copy engine has asked for all that the ring
+ * holds. At the end of the tile all put theirs to shared memory, from where each reads those of its own columns. */
+template <class S> struct gemm_vectors {
+    float own[4]; /* scale and bias of one column, then of the other */
 
-template <class S>
-static __device__ __forceinline__ void gemm_fetch_vectors(const weft_gemm_params &p, int32_t x, int32_t z) {
-    if constexpr (S::fused) {
-        const weft_gemm_epilogue &e = gemm_fused(p).epilogue;
-        const int64_t line = (int64_t)z * e.width;
-        const int32_t columns = e.gate ? S::tile_n / 2 : S::tile_n, end = min(x + columns, e.width);
-        gemm_fetch_vector(e.bias, e.bias_dtype == WEFT_FP32 ? 4 : 2, line, x, end);
-        gemm_fetch_vector(e.column_scale, 4, line, x, end);
-        if (e.gate) { /* the values' */
-            gemm_fetch_vector(e.bias, e.bias_dtype == WEFT_FP32 ? 4 : 2, line, x + e.gate, min(end + e.gate, e.width));
-            gemm_fetch_vector(e.column_scale, 4, line, x + e.gate, min(end + e.gate, e.width));
+    __device__ __forceinline__ gemm_vectors(const weft_gemm_params &p, int32_t x, int32_t z) {
+        if constexpr (S::fused) {
+            const weft_gemm_epilogue &e = gemm_fused(p).epilogue;
+            const int32_t at = first(), column = x + at + gemm_value_after<S>(p, (uint32_t)at);
+            float scale[2] = {1, 1}, bias[2] = {0, 0};
+            if (at < S::tile_n) {
+                epilogue_two_scales(e, z, column, scale);
+                epilogue_two_biases(e, z, column, bias);
+            }
+            own[0] = scale[0];
+            own[1] = bias[0];
+            own[2] = scale[1];
+            own[3] = bias[1];
         }
     }
-}
 
-/* z of N columns of B from column x on, in place: sums from number `first` on. */
+    /* The first of the two columns, in the tile. */
+    static __device__ __forceinline__ int32_t first() {
+        return (int32_t)(thread_index() % 128 * 2);
+    }
+
+    /* Whether there are any. */
+    static __device__ __forceinline__ bool wanted(const weft_gemm_params &p) {
+        if constexpr (S::fused) {
+            return gemm_fused(p).epilogue.column_scale || gemm_fused(p).epilogue.bias;
+        }
+        return false;
+    }
+
+    /* `to`: for 8 bytes of each column, which nobody else uses. */
+    __device__ __forceinline__ void put(uint32_t to) const {
+        if (first() < S::tile_n) {
+            shared_store(to + (uint32_t)first() * 8, own);
+        }
+        gemm_meet_group();
+    }
+};
+
+/* z of N columns of B, in place: sums from number `first` on. vectors: where their scales and biases are. */
 template <int N, int BLOCKS, int SUMS>
-static __device__ __forceinline__ void gemm_scale(const weft_gemm_epilogue &e, float (&sums)[BLOCKS][SUMS],
-                                                  const float (&row)[BLOCKS][2], int first, int32_t x, int32_t z) {
-    const int32_t own = x + (int32_t)(thread_index() % 4 * 2);
+static __device__ __forceinline__ void gemm_scale(float (&sums)[BLOCKS][SUMS], const float (&row)[BLOCKS][2], int first,
+                                                  uint32_t vectors) {
 #pragma unroll
     for (int c = 0; c < N / 8; c++) {
-        float scale[2], bias[2];
-        epilogue_two_scales(e, z, own + 8 * c, scale);
-        epilogue_two_biases(e, z, own + 8 * c, bias);
+        float of[4]; /* scale and bias of a column, then of the next */
+        shared_load(vectors + thread_index() % 4 * 16 + (uint32_t)c * 64, of);
 #pragma unroll
         for (int i = 0; i < 4 * BLOCKS; i++) {
             float *sum = &sums[i / 4][first + 4 * c + i % 4];
-            *sum = *sum * row[i / 4][i / 2 % 2] * scale[i % 2] + bias[i % 2];
+            *sum = *sum * (row[i / 4][i / 2 % 2] * of[i % 2 * 2]) + of[i % 2 * 2 + 1];
         }
+    }
+}
+
+/* The same where there are none. */
+template <int N, int BLOCKS, int SUMS>
+static __device__ __forceinline__ void gemm_scale(float (&sums)[BLOCKS][SUMS], const float (&row)[BLOCKS][2], int first) {
+#pragma unroll
+    for (int i = 0; i < N / 2 * BLOCKS; i++) {
+        sums[i / (N / 2)][first + i % (N / 2)] *= row[i / (N / 2)][i / 2 % 2];
     }
 }
 
@@ -77,22 +101,34 @@ template <int N, int SUMS> static __device__ __forceinline__ void gemm_activate(
 }
 
 /* Makes results of sums, in place: N columns of C from column x on, BLOCKS times 16 rows from row y on. GATED: the sums of
- * values lie behind those of as many gates. */
+ * values lie behind those of as many gates. vectors: where scales and biases are, as gemm_vectors leaves them. */
 template <class S, int N, bool GATED, int BLOCKS, int SUMS>
-static __device__ __forceinline__ void gemm_apply(const weft_gemm_params &p, float (&sums)[BLOCKS][SUMS], int32_t x,
+static __device__ __forceinline__ void gemm_apply(const weft_gemm_params &p, float (&sums)[BLOCKS][SUMS], uint32_t vectors,
                                                   int32_t y, int32_t z) {
     const weft_gemm_epilogue &e = gemm_fused(p).epilogue;
     const float all = epilogue_scale(e, z);
-    if (all != 1 || e.row_scale || e.column_scale || e.bias) {
+    const bool has_vectors = gemm_vectors<S>::wanted(p);
+    if (all != 1 || e.row_scale || has_vectors) {
         float row[BLOCKS][2];
 #pragma unroll
         for (int i = 0; i < 2 * BLOCKS; i++) {
             const int32_t own = y + (int32_t)(thread_index() % 32 / 4) + 64 * (i / 2) + 8 * (i % 2);
             row[i / 2][i % 2] = all * epilogue_row_scale(e, z, own);
         }
-        gemm_scale<N>(e, sums, row, 0, x, z);
-        if constexpr (GATED) {
-            gemm_scale<N>(e, sums, row, N / 2, x + e.gate, z);
+        if (has_vectors) {
+            gemm_scale<N>(sums, row, 0, vectors);
+            if constexpr (GATED) {
+                gemm_scale<N>(sums, row, N / 2, vectors + N * 8);
+            }
+            if (p.split == 1) { /* they lie where pieces go: see gemm_finish() */
+                fence_shared_for_async();
+                gemm_meet_group();
+            }
+        } else {
+            gemm_scale<N>(sums, row, 0);
+            if constexpr (GATED) {
+                gemm_scale<N>(sums, row, N / 2);
+            }
         }
     }
 #pragma unroll

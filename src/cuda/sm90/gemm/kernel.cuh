@@ -83,7 +83,7 @@ static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, 
     const uint64_t a_first = wgmma_operand(me.base + group * S::blocks * S::atom_bytes, 1024, S::atom_bytes);
     const uint64_t b_first = wgmma_operand(me.base + S::a_bytes, 1024, S::atom_bytes);
     const uint32_t empty = GEMM_DESK(S, me, empty);
-    gemm_pieces pieces = {me.base + S::pieces_at, GEMM_DESK(S, me, piece_full), 0};
+    gemm_pieces pieces = {me.base + S::pieces_at, GEMM_DESK(S, me, piece_full), 0, 0, 0};
     uint32_t jobs = 0;
     gemm_ring_slot<S::stages> slot = {0, 0};
     float sums[S::blocks][S::tile_n / 2];
@@ -97,7 +97,7 @@ static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, 
         if (gemm_has_old<S>(p) && p.split == 1) {
             gemm_fetch_old<S>(p, pieces, 0, x, y, rows.z, elect_one());
         }
-        gemm_fetch_vectors<S>(p, x, rows.z);
+        const gemm_vectors<S> vectors(p, x, rows.z);
         if constexpr (S::grouped) {
             pieces.end = job.row + job.left;
         }
@@ -119,7 +119,7 @@ static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, 
             wgmma_hold(sums[block]);
         }
         mbarrier_give_back_at(empty + 8 * before, told, tells);
-        gemm_finish<S>(p, me, pieces, sums, x, y, rows.z);
+        gemm_finish<S>(p, me, pieces, vectors, sums, x, y, rows.z);
     }
     tma_store_wait_read<0>();
 }

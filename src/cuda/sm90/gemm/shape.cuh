@@ -209,6 +209,11 @@ static __device__ __forceinline__ const weft_tensor_map *gemm_map_of_c(const wef
     return &p.c;
 }
 
+/* The four warps of a warpgroup that multiplies wait for each other. */
+static __device__ __forceinline__ void gemm_meet_group() {
+    barrier_sync(thread_index() / 128, 128);
+}
+
 /* Whether an old C or a residual is added to the result, which transposed variants cannot. */
 template <class S> static __device__ __forceinline__ bool gemm_has_old(const weft_gemm_params &p) {
     return !S::transposed && p.beta != 0;

@@ -15,7 +15,8 @@ template <class S> struct gemm_units {
     static constexpr int columns = gemm_piece_columns<WEFT_BF16, S::tile_n>, sums = columns / 2; /* of a thread */
     static constexpr uint32_t bytes = sums * 4 * 32;
     static constexpr uint32_t slices = (S::tile_n + columns - 1) / columns, count = S::warps * slices;
-    static_assert((count + WEFT_GEMM_MAX_CLUSTER - 1) * bytes <= S::pieces_at, "the ring has room for them");
+    static_assert((count + WEFT_GEMM_MAX_CLUSTER - 1) * bytes + 2 * S::tile_n * 8 <= S::pieces_at,
+                  "the ring has room for them, and for the vectors of an epilogue");
     uint32_t parts;
 
     static __device__ __forceinline__ constexpr int column(uint32_t slice) {
@@ -82,14 +83,21 @@ static __device__ __forceinline__ void gemm_add_unit(const gemm_place &me, const
 /* x, y: the warp's first column and row. */
 template <class S>
 static __device__ __forceinline__ void gemm_finish(const weft_gemm_params &p, const gemm_place &me, gemm_pieces &pieces,
+                                                   const gemm_vectors<S> &vectors,
                                                    float (&sums)[S::blocks][S::tile_n / 2], int32_t x, int32_t y,
                                                    int32_t z) {
+    constexpr uint32_t vector_bytes = S::tile_n * 8;
+    static_assert(vector_bytes <= WEFT_GEMM_PIECE_BYTES, "a piece's place has room for them");
     if constexpr (S::splits) {
         if (p.split > 1) {
             const gemm_units<S> units = {(uint32_t)p.split};
             cluster_meet(false); /* everybody's ring is free */
             gemm_send_units<S>(p, me, units, sums[0]);
             cluster_meet(true); /* everybody's sums have arrived */
+            const uint32_t vectors_at = me.base + S::pieces_at - (thread_index() / 128) * vector_bytes; /* the ring's end */
+            if (vectors.wanted(p)) {
+                vectors.put(vectors_at);
+            }
             const uint32_t warp = thread_index() / 32 - 4, first = units.first(me.part), end = units.first(me.part + 1);
 #pragma unroll 1
             for (uint32_t i = warp; i < end - first; i += S::warps) {
@@ -101,10 +109,19 @@ static __device__ __forceinline__ void gemm_finish(const weft_gemm_params &p, co
                     gemm_fetch_old<S>(p, pieces, 0, column, row, z, elect_one());
                 }
                 gemm_add_unit<S>(me, units, i, own[0]);
+                pieces.vectors = vectors_at + (uint32_t)(column - x) * 8;
                 gemm_store<S, units.columns>(p, pieces, own, column, row, z);
             }
             return;
         }
+    }
+    if (vectors.wanted(p)) { /* where pieces of the tile before may still be on their way */
+        pieces.vectors = pieces.of_group();
+        if (elect_one()) {
+            tma_store_wait_read<0>();
+        }
+        gemm_meet_group();
+        vectors.put(pieces.vectors);
     }
     gemm_store<S, S::tile_n>(p, pieces, sums, x, y, z);
 }

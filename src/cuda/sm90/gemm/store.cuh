@@ -14,10 +14,16 @@ struct gemm_pieces {
     uint32_t first_at;   /* shared address of those of the first warp that multiplies */
     uint32_t first_full; /* of its two barriers that say that an old piece of C is there */
     uint32_t stored;     /* pieces so far */
+    uint32_t vectors;    /* where what an epilogue has for the columns to be stored is: see gemm_vectors */
     int32_t end;         /* of a group: the row behind its last */
 
     __device__ __forceinline__ uint32_t at(uint32_t place) const {
         return first_at + ((thread_index() / 32 - 4) * 2 + place) * WEFT_GEMM_PIECE_BYTES;
+    }
+
+    /* A place of the warpgroup's first warp, which no piece is in until the second of this tile. */
+    __device__ __forceinline__ uint32_t of_group() const {
+        return first_at + ((thread_index() / 128 - 1) * 8 + ((stored + 1) & 1)) * WEFT_GEMM_PIECE_BYTES;
     }
 
     __device__ __forceinline__ uint32_t full(uint32_t place) const {
@@ -252,13 +258,13 @@ static __device__ __forceinline__ void gemm_store(const weft_gemm_params &p, gem
                                                   float (&sums)[BLOCKS][N / 2], int32_t x, int32_t y, int32_t z) {
     if constexpr (S::fused && N == S::tile_n && WEFT_GEMM_HAS_GATES(S::tile_n)) {
         if (gemm_fused(p).epilogue.gate) {
-            gemm_apply<S, N / 2, true>(p, sums, x, y, z);
+            gemm_apply<S, N / 2, true>(p, sums, pieces.vectors, y, z);
             gemm_store_results<S, N / 2>(p, pieces, sums, x, y, z);
             return;
         }
     }
     if constexpr (S::fused) {
-        gemm_apply<S, N, false>(p, sums, x, y, z);
+        gemm_apply<S, N, false>(p, sums, pieces.vectors, y, z);
     }
     gemm_store_results<S, N>(p, pieces, sums, x, y, z);
 }
