@@ -188,8 +188,8 @@ static void no_kernel_fits(void **state) {
     s.tile_k = 32;
     refused(&p, &s, WEFT_UNSUPPORTED, "its steps are 64 of k, not 32");
     s = (weft_schedule)WEFT_SCHEDULE_INIT;
-    s.tile_m = 32;
-    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 32x0 with split 1 in clusters of 1x1");
+    s.tile_m = 40;
+    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 40x0 with split 1 in clusters of 1x1");
     s = (weft_schedule)WEFT_SCHEDULE_INIT;
     s.sweep = WEFT_SWEEP_PAIR;
     refused(&p, &s, WEFT_UNSUPPORTED, "it has no pair sweep");
@@ -221,7 +221,8 @@ static void no_kernel_fits(void **state) {
     s.tile_m = 256;
     s.split = 2;
     refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 256x0 with split 2 in clusters of 1x1");
-    s.tile_m = 64;
+    s.tile_m = 64; /* of which only the transposed one is split, and not for a C of fp32 */
+    p.c_dtype = WEFT_FP32;
     refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 64x0 with split 2 in clusters of 1x1");
     script("capability=100");
     refused(&p, NULL, WEFT_UNSUPPORTED, "compute capability 10.0, and 9.0 is needed");
@@ -558,7 +559,8 @@ static void clusters_without_senders(void **state) {
     }
 }
 
-/* Tiles of other widths than multiples of 64: by name, for k-major operands without beta and split, and never unasked. */
+/* Tiles of other widths than multiples of 64: without beta, and for a B that is contiguous along k; transposed, for a C of 16
+ * bits and an A that is. */
 static void widths(void **state) {
     (void)state;
     const weft_device device = gpu();
@@ -571,7 +573,7 @@ static void widths(void **state) {
     p.k = 4096;
     p.b_major = WEFT_COL_MAJOR;
     assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
-    assert_int_equal(weft_plan_schedule(plan).tile_n % 64, 0);
+    assert_int_equal(weft_plan_schedule(plan).tile_n, 160);
     weft_plan_destroy(plan);
     s.tile_n = 160;
     assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
@@ -582,14 +584,27 @@ static void widths(void **state) {
     s.tile_n = 208;
     refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 0x208 with split 1 in clusters of 4x2");
     s.cluster_m = s.cluster_n = 0;
-    s.split = 2;
-    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 0x208 with split 2");
-    s.split = 0;
     p.beta = 1;
     refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 0x208");
     p.beta = 0;
     p.b_major = WEFT_ROW_MAJOR;
     refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 0x208");
+    s.tile_n = 0;
+    s.tile_m = 208; /* which is a transposed one's */
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(weft_plan_schedule(plan).tile_n, 128);
+    weft_plan_destroy(plan);
+    p.c_dtype = WEFT_FP32;
+    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 208x0");
+    p.c_dtype = p.dtype;
+    p.a_major = WEFT_COL_MAJOR;
+    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 208x0");
+    p.c_major = WEFT_COL_MAJOR; /* which transposed is a row-major one */
+    p.b_major = WEFT_COL_MAJOR;
+    s.tile_m = 0;
+    s.tile_n = 208;
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    weft_plan_destroy(plan);
 }
 
 /* The kernel that a product with an epilogue takes, or, where `why` is not null, why there is none. */
