@@ -185,10 +185,9 @@ int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
         columns_of_c(&o, c) != (gate ? gate : b->mn) ||
         (gate && (b->mn != 2 * gate || tile_n % p->b_rows != 0 || p->b_rows > tile_n / 2)) || rows_of_c(&o, c) != a->mn ||
         c->type != type_of((weft_dtype)p->c_dtype) || c->box[0] != c_columns || c->box[1] != c_rows ||
-        (o.transposed && (p->beta != 0 || p->c_dtype == WEFT_FP32)) ||
-        p->a_end % p->a_rows != 0 || p->b_end % p->b_rows != 0 || p->a_end > tile_m || p->b_end > tile_n ||
-        (p->a_end < tile_m && p->a_end < a->mn) || (p->b_end < tile_n && p->b_end < b->mn) || grid % ctas != 0 ||
-        ctas > 8 || walk->reach.columns != a->k ||
+        (o.transposed && (p->beta != 0 || p->c_dtype == WEFT_FP32)) || p->a_end % p->a_rows != 0 ||
+        p->b_end % p->b_rows != 0 || p->a_end > tile_m || p->b_end > tile_n || (p->a_end < tile_m && p->a_end < a->mn) ||
+        (p->b_end < tile_n && p->b_end < b->mn) || grid % ctas != 0 || ctas > 8 || walk->reach.columns != a->k ||
         (p->first.count > 0 && (p->counter || p->first.steps != weft_ceil_divide(a->k, WEFT_GEMM_STEP))) ||
         phases->count > 8 || (phases->count > 0 && phases->tiles != weft_ceil_divide(a->mn, tile_m)) ||
         (p->side_of_sm && (!p->counter || *p->counter != 0)) || (p->begun && (*p->begun != 0 || p->pace_steps < 1)) ||

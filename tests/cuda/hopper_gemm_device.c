@@ -150,7 +150,8 @@ static weft_schedule random_schedule(const weft_gemm *p, int round) {
 /* How many products had what. */
 static struct {
     int clusters[CLUSTERS], dispatches[WEFT_DISPATCHES], dtypes[WEFT_BF16 + 1];
-    int splits[WEFT_GEMM_MAX_CLUSTER - 1], by_phase, transposed, by_side, custom, paced, batched, with_old, swapped, tf32, copied;
+    int splits[WEFT_GEMM_MAX_CLUSTER - 1], by_phase, transposed, by_side, custom, paced, batched, with_old, swapped, tf32,
+        copied;
 } features;
 
 static void count_features(const weft_plan *plan) {
@@ -439,7 +440,9 @@ static int one_shared_out(const weft_cuda_driver *d, int number) {
     seed = (uint64_t)number + 1;
     snprintf(name, sizeof name, "steps shared out, %d", number);
     snprintf(symbol, sizeof symbol, "gemm_bf16_kk_128x%d%s__sm90a", (int)row->tile_n,
-             by_phase ? "_by_phase" : transposed ? "_transposed" : "");
+             by_phase     ? "_by_phase"
+             : transposed ? "_transposed"
+                          : "");
     return one_product(d, &p, &s, symbol, 1, name);
 }
 

@@ -559,8 +559,8 @@ static void clusters_without_senders(void **state) {
     }
 }
 
-/* Tiles of other widths than multiples of 64: without beta, and for a B that is contiguous along k; transposed, for a C of 16
- * bits and an A that is. */
+/* Tiles of other widths than multiples of 64: without beta, and for a B that is contiguous along k; transposed, for a C of
+ * 16 bits and an A that is. */
 static void widths(void **state) {
     (void)state;
     const weft_device device = gpu();

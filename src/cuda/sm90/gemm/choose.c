@@ -51,10 +51,9 @@ static weft_gemm_model model_of(const weft_plan *plan, const weft_cuda_device *d
     const weft_gemm_view view = weft_gemm_view_by(p, pick->variant);
     const int64_t size = (int64_t)weft_dtype_bytes(p->dtype);
     const int64_t cluster_m = view.swapped ? pick->cluster_n : pick->cluster_m;
-    const int64_t line_of_a =
-        pick->variant->by_phase
-            ? weft_gemm_line_of_a(p, &view, pick->variant->tile_m, pick->variant->tile_n, cluster_m)
-            : view.lda * size;
+    const int64_t line_of_a = pick->variant->by_phase
+                                  ? weft_gemm_line_of_a(p, &view, pick->variant->tile_m, pick->variant->tile_n, cluster_m)
+                                  : view.lda * size;
     const double elements = (double)p->m * (double)p->k + (double)p->k * (double)p->n;
     const int times = 1 + (p->beta != 0) + ((p->extras & WEFT_GEMM_RESIDUAL) != 0);
     const double bytes = elements * (double)size +
@@ -102,8 +101,8 @@ static int all_send(const weft_gemm_variant *v, int swapped, int64_t cluster_m, 
             weft_gemm_box_rows(v->b_mn, v->tile_n, along_m) * along_m <= v->tile_n);
 }
 
-/* Whether a variant computes a product that it sees so. Rows of a transposed one are columns of C, which have no phases, and
- * it stores 16 bits. */
+/* Whether a variant computes a product that it sees so. Rows of a transposed one are columns of C, which have no phases,
+ * and it stores 16 bits. */
 static int computes(const weft_gemm_variant *v, const weft_gemm *p, const weft_gemm_view *view) {
     const int phases = !v->transposed && weft_gemm_wants_phases(p, view, v->tile_m, v->tile_n);
     return v->dtype == weft_gemm_multiplied(p) && v->a_mn == view->a_mn && v->b_mn == view->b_mn && v->by_phase == phases &&
@@ -299,7 +298,8 @@ void weft_gemm_complete(const weft_gemm_pick *pick, const weft_plan *plan, const
 static weft_gemm_pick pick_of(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;
     const weft_schedule *s = &plan->schedule;
-    return (weft_gemm_pick){weft_gemm_variant_of(&c->main->choice), s->tile_m, s->tile_n, s->cluster_m, s->cluster_n, s->split};
+    return (weft_gemm_pick){
+        weft_gemm_variant_of(&c->main->choice), s->tile_m, s->tile_n, s->cluster_m, s->cluster_n, s->split};
 }
 
 /* What the launch that writes operands of fp32 takes, if there is one. */

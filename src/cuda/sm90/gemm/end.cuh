@@ -8,9 +8,10 @@
 #include "cuda/ptx/thread.cuh"
 #include "cuda/sm90/gemm/shape.cuh"
 
-/* What an epilogue multiplies the columns of a tile by and adds to them. A thread of a warpgroup fetches that of two columns
- * when the tile begins, since a load takes longer than a microsecond where the copy engine has asked for all that the ring
- * holds. At the end of the tile all put theirs to shared memory, from where each reads those of its own columns. */
+/* What an epilogue multiplies the columns of a tile by and adds to them. A thread of a warpgroup fetches that of two
+ * columns when the tile begins, since a load takes longer than a microsecond where the copy engine has asked for all that
+ * the ring holds. At the end of the tile all put theirs to shared memory, from where each reads those of its own columns.
+ */
 template <class S> struct gemm_vectors {
     float own[4]; /* scale and bias of one column, then of the other */
 

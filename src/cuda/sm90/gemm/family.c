@@ -42,8 +42,8 @@ static weft_status check_epilogue(const weft_gemm *p, weft_message *why) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes a bias or a scale for an even number of columns");
     }
     if (p->gated && p->b_major == WEFT_ROW_MAJOR && p->n % 16 != 0) { /* boxes of lines begin at multiples of 16 bytes */
-        return weft_fail(why, WEFT_UNSUPPORTED, "gates and values in lines of B are multiples of 8 columns each, not %" PRId64,
-                         p->n / 2);
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "gates and values in lines of B are multiples of 8 columns each, not %" PRId64, p->n / 2);
     }
     if (p->extras & WEFT_GEMM_RESIDUAL) {
         status = weft_gemm_check_distance("ld_residual", p->ld_residual, p->c_dtype, why);
@@ -160,8 +160,7 @@ static weft_status fill_epilogue(const weft_plan *plan, const weft_gemm_data *da
 static weft_tensor_view view_of_c(const weft_gemm *p, const weft_gemm_view *view, const weft_gemm_variant *v, void *c) {
     const int32_t row = 128 / (int32_t)weft_dtype_bytes(p->c_dtype);
     const int64_t columns = view->swapped ? view->n : weft_gemm_columns(p);
-    weft_tensor_view out = {c,  p->c_dtype, 3, {columns, view->m, p->batch}, {1, p->ldc, p->c_stride}, {row, 16, 1},
-                            1,  1};
+    weft_tensor_view out = {c, p->c_dtype, 3, {columns, view->m, p->batch}, {1, p->ldc, p->c_stride}, {row, 16, 1}, 1, 1};
     if (v->transposed) {
         out.length[0] = view->m;
         out.length[1] = view->n;

@@ -83,9 +83,8 @@ static __device__ __forceinline__ void gemm_add_unit(const gemm_place &me, const
 /* x, y: the warp's first column and row. */
 template <class S>
 static __device__ __forceinline__ void gemm_finish(const weft_gemm_params &p, const gemm_place &me, gemm_pieces &pieces,
-                                                   const gemm_vectors<S> &vectors,
-                                                   float (&sums)[S::blocks][S::tile_n / 2], int32_t x, int32_t y,
-                                                   int32_t z) {
+                                                   const gemm_vectors<S> &vectors, float (&sums)[S::blocks][S::tile_n / 2],
+                                                   int32_t x, int32_t y, int32_t z) {
     constexpr uint32_t vector_bytes = S::tile_n * 8;
     static_assert(vector_bytes <= WEFT_GEMM_PIECE_BYTES, "a piece's place has room for them");
     if constexpr (S::splits) {

@@ -118,9 +118,10 @@ static __device__ __forceinline__ void gemm_put_transposed(const float *sum, uin
 }
 
 /* Columns of a piece of N, and of how many there are. */
-template <weft_dtype C, int N> static constexpr int gemm_piece_columns = N < (C == WEFT_FP32 ? 32 : 64) ? N
-                                                                        : C == WEFT_FP32              ? 32
-                                                                                                      : 64;
+template <weft_dtype C, int N>
+static constexpr int gemm_piece_columns = N < (C == WEFT_FP32 ? 32 : 64) ? N
+                                          : C == WEFT_FP32               ? 32
+                                                                         : 64;
 
 /* The first column of piece c of N columns. The last piece ends with them, and so may begin within the one before it. */
 template <weft_dtype C, int N> static __device__ __forceinline__ constexpr int gemm_piece_at(int c) {
