@@ -143,6 +143,7 @@ double weft_gemm_time(const weft_gemm_model *m) {
     time += (waves - 1) * fmax(next_of(m), least_of(m) - in_full);
     time += ctas > 1 ? COST(cluster_up) : 0;
     time += join_of(m) * waves;
+    time += m->split > 1 ? (waves - 1) * COST(launch) : 0; /* whose CTAs have a tile each */
     time *= 1 + COST(empty) * empty_share(m, rows * along_m * cols * along_n) / waves;
     time += COST(last_stored) * unit * (m->transposed ? COST(last_transposed) : 1);
     time = larger(time, begin + memory_of(m), 0);
