@@ -268,6 +268,7 @@ static weft_gemm small_gemm(const weft_gemm_variant *v, int number, int epilogue
                                   : rows * tall - between(0, number % 3 == 0 ? tall - 1 : 40);
     const int64_t n = v->by_phase ? between(1, 2 * v->tile_n) : cols * wide - between(0, number % 4 == 0 ? wide - 1 : 40);
     p.k = v->by_phase ? 64 * between(1, 5) + between(1, 40) : between(1, 7 * 64);
+    p.k = is_twin(v) && p.k <= 64 ? 100 : p.k;
     p.m = swapped ? n : m;
     p.n = swapped ? m : n;
     p.dtype = v->dtype;
@@ -294,7 +295,6 @@ static weft_gemm small_gemm(const weft_gemm_variant *v, int number, int epilogue
         p.b_stride = p.ldb * (p.b_major == WEFT_ROW_MAJOR ? p.k : p.n);
         p.c_stride = p.ldc * (p.c_major == WEFT_COL_MAJOR ? p.n : p.m) + 8;
     }
-    p.k = is_twin(v) && p.k <= 64 ? 100 : p.k;
     return p;
 }
 
@@ -382,6 +382,55 @@ static int many_tiles(const weft_cuda_driver *d, int32_t dispatch) {
     return one_product(d, &p, &s, "gemm_bf16_kk_64x128__sm90a", 0, "a cluster of many tiles");
 }
 
+/* The last two of five tiles have columns in common, which either may store last: a sawtooth sweep, which goes backward in
+ * every other tile, has the bits of a forward one there, and others in the second tile. */
+static int ends_go_forward(const weft_cuda_driver *d) {
+    enum { TILE = 64, N = 4 * TILE + 40 };
+    weft_device device = WEFT_DEVICE_INIT;
+    weft_gemm p = WEFT_GEMM_INIT;
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_message message = {""};
+    matrix a, b, c;
+    float got[2][128 * N];
+    const extras none = {0};
+    seed = 5;
+    device.kind = WEFT_DEVICE_CUDA;
+    device.kernel = "hopper_gemm";
+    p.m = 128;
+    p.n = p.ldc = N;
+    p.k = p.lda = p.ldb = 1024;
+    p.dtype = WEFT_BF16;
+    p.c_dtype = WEFT_FP32;
+    p.b_major = WEFT_COL_MAJOR;
+    s.tile_m = 128;
+    s.tile_n = TILE;
+    s.order = WEFT_ORDER_RASTER_N;
+    s.dispatch = WEFT_DISPATCH_STATIC;
+    s.workers = s.cluster_m = s.cluster_n = 1;
+    int ok = make(d, &a, WEFT_BF16, 128 * 1024) && make(d, &b, WEFT_BF16, N * 1024) && make(d, &c, WEFT_FP32, 128 * N);
+    for (int i = 0; i < 2 && ok; i++) {
+        weft_plan *plan = NULL;
+        s.sweep = i ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD;
+        ok =
+            plan_on(&plan, &p, &s, NULL, &device, &message) == WEFT_OK && run(d, plan, &a, &b, &c, &none, got[i], &message);
+        weft_plan_destroy(plan);
+    }
+    int second = 0, last = 0;
+    for (int i = 0; i < 128 * N && ok; i++) {
+        const int differs = memcmp(&got[0][i], &got[1][i], sizeof(float)) != 0;
+        second += i % N / TILE == 1 && differs;
+        last += i % N / TILE >= 3 && differs;
+    }
+    if (!ok || second == 0 || last > 0) {
+        fprintf(stderr, "of a sawtooth sweep %d elements of the second tile and %d of the last differ: %s\n", second, last,
+                message.text);
+    }
+    release(d, &a);
+    release(d, &b);
+    release(d, &c);
+    return ok && second > 0 && last == 0;
+}
+
 /* Every split, of tiles that have some; alone and in clusters; steps that the parts share evenly or not, down to one
  * each; ragged edges, several tiles, a batch, an old C, every dtype of C and a column-major one; rows by phases. All but C
  * is given as the kernel sees it. */
@@ -460,7 +509,7 @@ static int small_others(const weft_cuda_driver *d) {
     weft_gemm p = long_gemm(1);
     weft_schedule s = long_schedule();
     int wrong = !one_product(d, &p, &s, NULL, 0, "workers in step") + all_shared_out(d);
-    wrong += !many_tiles(d, WEFT_DISPATCH_STATIC) + !many_tiles(d, WEFT_DISPATCH_DYNAMIC);
+    wrong += !many_tiles(d, WEFT_DISPATCH_STATIC) + !many_tiles(d, WEFT_DISPATCH_DYNAMIC) + !ends_go_forward(d);
     p = (weft_gemm)WEFT_GEMM_INIT;
     p.m = p.n = 504;
     p.k = 200;

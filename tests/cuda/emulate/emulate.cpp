@@ -54,7 +54,7 @@ static unsigned char *stacks[EMULATED_SLOTS]; /* kept for the next CTAs */
 static std::mutex passing;
 static std::condition_variable passed[EMULATED_SLOTS];
 static bool present[EMULATED_SLOTS];
-static unsigned next_cta;     /* the first that has not begun */
+static unsigned next_cta; /* the first that has not begun */
 static unsigned runs, slots;  /* runs: the slot of the one */
 static uint64_t all_moves;    /* of all CTAs */
 static uint64_t order_random; /* of those who run */
@@ -323,7 +323,7 @@ void emulated_launch(const emulated_kernel &kernel) {
         emulated_fail("a launch of %u CTAs in clusters of %u", kernel.ctas, kernel.cluster);
     }
     const unsigned together = EMULATED_SLOTS / kernel.cluster * kernel.cluster;
-    for (unsigned first = 0; first<kernel.ctas; first = kernel.cluster> 1 ? first + together : kernel.ctas) {
+    for (unsigned first = 0; first < kernel.ctas; first = kernel.cluster > 1 ? first + together : kernel.ctas) {
         run_ctas(first, min(together, kernel.ctas - first));
     }
 }
