@@ -102,7 +102,8 @@ static __device__ __forceinline__ void gemm_put_floats(const E &end, int32_t col
     }
 }
 
-/* The same of 16 rows x COLUMNS that lie in C column by column: 32 bytes of each, swizzled over 8 x 128 bytes. */
+/* The same of 16 rows x COLUMNS that lie in C column by column: 32 bytes of each, whose halves change places in every other
+ * four, as the copy engine's swizzle has it. */
 template <bool BF16, int COLUMNS>
 static __device__ __forceinline__ void gemm_put_transposed(const float *sum, uint32_t place, float alpha) {
     const uint32_t lane = thread_index() % 32;

@@ -54,12 +54,12 @@ static double mean_lines_of(const weft_gemm_operand *o, double sharers) {
 static double step_of(const weft_gemm_model *m, double share) {
     const double along_m = (double)m->a.cluster, along_n = (double)m->b.cluster;
     const double unit = (double)m->a.tile * (double)m->b.tile * (double)m->step / (128.0 * 256 * 64);
+    const double narrow = along_n > 1 ? COST(narrow_shared) : COST(narrow);
     const double slim = along_n > 1 ? COST(slim_shared) : COST(slim);
-    const double sixty_four = m->b.tile < 64 ? slim : along_n > 1 ? COST(narrow_shared) : COST(narrow);
     const double most = m->b.tile == 256 ? COST(wide) : m->a.tile == 256 ? COST(tall) : 1;
-    const double columns = m->b.tile <= 64 ? sixty_four : m->b.tile <= 128 ? COST(half) : most;
-    const double whole = m->b.tile % 64 != 0 ? COST(odd_width) : 1;
-    const double products = COST(multiply) * unit * columns * whole * (1 + COST(load) * share);
+    const double columns = m->b.tile < 64 ? slim : m->b.tile == 64 ? narrow : m->b.tile <= 128 ? COST(half) : most;
+    const double odd = m->b.tile % 64 != 0 ? COST(odd_width) : 1;
+    const double products = COST(multiply) * unit * columns * odd * (1 + COST(load) * share);
     const double alone = COST(line_alone) * (lines_of(&m->a, along_n) + lines_of(&m->b, along_m));
     const double together = COST(line) * share * (mean_lines_of(&m->a, along_n) + mean_lines_of(&m->b, along_m));
     const double kind = m->a.tile < 128 ? COST(single) : m->a.tile * m->b.tile == 128 * 128 ? COST(small) : 1;
