@@ -17,9 +17,8 @@ from .arrays import Framework, View
 from .errors import Invalid, Unsupported
 from .problems import SEQ_AND_HEAD
 from .ranks import Group, Nccl, Threads, group_of, nccl_id
-from .schedules import whole
 from .shared_products import Matmul, matmul
-from .sharing import Dist, Traffic, join_rows, names, number, take, whole_rows
+from .sharing import Dist, Shared, Traffic, counted, join_rows, number, take, whole_rows
 
 __all__ = ["Attention", "Group", "Matmul", "Nccl", "Threads", "Traffic", "attention", "join", "matmul", "nccl_id", "split"]
 
@@ -28,7 +27,7 @@ _EXTRAS = ("sinks", "alibi", "bias")
 _BIAS_TYPES = {"fp32": _c.BIAS_FP32, "bool": _c.BIAS_BOOL}
 
 
-class Attention:
+class Attention(Shared):
     """An attention that the ranks of a group have together, for repeated calls: it keeps its plans and its buffers.
 
     problem    a weft.Attention with the sizes of all ranks together
@@ -51,47 +50,15 @@ class Attention:
     def __init__(self, problem: problems.Attention, group: Any = None, *, cut: Optional[str] = None, exchange: Optional[str] = None,
                  order: Optional[str] = None, sweep: Optional[str] = None, head_ranks: int = 0, columns: int = 0, most_keys: int = 0,
                  seconds: float = 60.0, schedule: schedules.ScheduleLike = None):  # fmt: skip
-        problems.check(problem)
-        self.problem, self.group, self._seconds = problem, group_of(group), float(seconds)
-        self._schedule = None if schedule is None else schedules.to_c(schedules.of(schedule))
-        sweeps = schedules._number("sweep", sweep)
-        self._ranks = _c.Ranks(self.group.size, number("cut", cut), number("exchange", exchange), number("order", order), sweeps,
-                               whole("head_ranks", head_ranks), whole("columns", columns), whole("most_keys", most_keys))  # fmt: skip
-        self._made: Dict[tuple, Dist] = {}
-        self._paper = self._on_paper(_c.ATTENTION)
-
-    def _on_paper(self, operation: int) -> Dist:
-        problem = self.problem.to_c()
-        problem.operation = operation
-        return Dist(problem, self._ranks, None, self._seconds, None)
+        super().__init__(problem, group, seconds, schedule, cut, exchange, order, sweep, head_ranks, columns, most_keys=most_keys)
 
     # ---- rows ----
-
-    @property
-    def rank(self) -> int:
-        return self.group.rank
-
-    @property
-    def size(self) -> int:
-        return self.group.size
-
-    @property
-    def cut(self) -> str:
-        """The cut, as it was chosen; `exchange` likewise."""
-        return names("cut")[self._paper.ranks.cut - 1]
-
-    @property
-    def exchange(self) -> str:
-        return names("exchange")[self._paper.ranks.exchange - 1]
 
     def rows(self, of: str = "q", rank: Optional[int] = None) -> List[range]:
         """The rows of a tensor that a rank has, this one unless another is named: "q" or "o", or "k" or "v"."""
         if of not in _KINDS:
             raise Invalid(f'of {of!r} is not "q", "o", "k" or "v"')
-        chosen = self.rank if rank is None else whole("rank", rank)
-        if not 0 <= chosen < self.size:
-            raise Invalid(f"rank {chosen} is not one of {self.size}")
-        return self._paper.chunks(chosen, _KINDS[of])
+        return self._paper.chunks(self._rank_of(rank), _KINDS[of])
 
     @property
     def _axis(self) -> int:
@@ -114,13 +81,12 @@ class Attention:
     def expected(self, rank: Optional[int] = None, *, backward: bool = False, kept: bool = False) -> Traffic:
         """What a rank sends and receives in a call. kept: a backward pass that begins with what the forward pass kept."""
         on_paper = self._on_paper(_c.ATTENTION_BACKWARD) if backward else self._paper
-        return on_paper.expected(self.rank if rank is None else whole("rank", rank), kept)
+        return on_paper.expected(self._rank_of(rank), kept)
 
     def counted(self, *, backward: bool = False) -> Traffic:
         """What this rank has sent and received so far, counted where it was sent."""
         operation = _c.ATTENTION_BACKWARD if backward else _c.ATTENTION
-        of_each = [made.counted() for key, made in self._made.items() if key[0] == operation]
-        return Traffic(*(sum(numbers) for numbers in zip(*of_each))) if of_each else Traffic(0, 0, 0)
+        return counted(made for key, made in self._made.items() if key[0] == operation)
 
     # ---- calls ----
 

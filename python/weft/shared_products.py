@@ -10,14 +10,14 @@ from .arrays import View
 from .errors import Invalid, Unsupported
 from .ranks import Group, group_of
 from .schedules import whole
-from .sharing import Dist, Traffic, join_rows, names, number, take, whole_rows
+from .sharing import Dist, Shared, Traffic, counted, join_rows, number, take, whole_rows
 
 _OWN, _PART = 0, 1  # WEFT_OWN_LINES, WEFT_PART_ROWS
 # Which axis of a matrix is shared, and by which lines, for each cut.
 _SHARED = {"m": {"a": (0, _PART), "b": (1, _OWN), "c": (1, _OWN)}, "k": {"a": (1, _OWN), "b": (0, _OWN), "c": (0, _PART)}}
 
 
-class Matmul:
+class Matmul(Shared):
     """C = A B of the ranks of a group together, for repeated calls: it keeps its plans and its buffers.
 
     problem    a weft.Gemm with the sizes of all ranks together
@@ -39,36 +39,15 @@ class Matmul:
     def __init__(self, problem: problems.Gemm, group: Any = None, *, cut: str = "m", exchange: Optional[str] = None,
                  order: Optional[str] = None, sweep: Optional[str] = None, columns: int = 0, most_rows: int = 0, seconds: float = 60.0,
                  schedule: schedules.ScheduleLike = None):  # fmt: skip
-        problems.check(problem)
         if cut not in _SHARED:
             raise Invalid(f'cut {cut!r} of a product is not "m" or "k"')
-        self.problem, self.group, self.cut, self._seconds = problem, group_of(group), cut, float(seconds)
-        self._schedule = None if schedule is None else schedules.to_c(schedules.of(schedule))
-        self._ranks = _c.Ranks(self.group.size, number("cut", cut), number("exchange", exchange), number("order", order),
-                               schedules._number("sweep", sweep), 0, whole("columns", columns), whole("most_rows", most_rows))  # fmt: skip
-        self._made: Dict[tuple, Dist] = {}
-        self._paper = Dist(problem.to_c(), self._ranks, None, self._seconds, None)
-
-    @property
-    def rank(self) -> int:
-        return self.group.rank
-
-    @property
-    def size(self) -> int:
-        return self.group.size
-
-    @property
-    def exchange(self) -> str:
-        return names("exchange")[self._paper.ranks.exchange - 1]
+        super().__init__(problem, group, seconds, schedule, cut, exchange, order, sweep, 0, columns, most_rows=most_rows)
 
     def _lines(self, of: str, rank: Optional[int]) -> Tuple[int, List[int]]:
         if of not in ("a", "b", "c"):
             raise Invalid(f'of {of!r} is not "a", "b" or "c"')
-        chosen = self.rank if rank is None else whole("rank", rank)
-        if not 0 <= chosen < self.size:
-            raise Invalid(f"rank {chosen} is not one of {self.size}")
         axis, kind = _SHARED[self.cut][of]
-        return axis, whole_rows(self._paper.chunks(chosen, kind))
+        return axis, whole_rows(self._paper.chunks(self._rank_of(rank), kind))
 
     def pick(self, x: Any, of: str, rank: Optional[int] = None) -> Any:
         """A rank's part of the whole A, B or C, "a", "b" or "c": a copy."""
@@ -82,12 +61,11 @@ class Matmul:
 
     def expected(self, rank: Optional[int] = None) -> Traffic:
         """What a rank sends and receives in a call, without gradients."""
-        return self._paper.expected(self.rank if rank is None else whole("rank", rank), False)
+        return self._paper.expected(self._rank_of(rank), False)
 
     def counted(self) -> Traffic:
         """What this rank has sent and received so far, counted where it was sent."""
-        of_each = [made.counted() for made in self._made.values()]
-        return Traffic(*(sum(numbers) for numbers in zip(*of_each))) if of_each else Traffic(0, 0, 0)
+        return counted(self._made.values())
 
     def __call__(self, a: Any, b: Any, *, bias: Any = None) -> Any:
         """This rank's part of C. bias is fp32 or of A's dtype: (n,), of which cut m takes this rank's columns. torch tensors that need

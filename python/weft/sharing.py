@@ -7,11 +7,12 @@ import functools
 import math
 import sys
 from ctypes import byref, c_void_p
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
-from . import _c, arrays, dlpack, frameworks
+from . import _c, arrays, dlpack, frameworks, problems, schedules
 from .errors import Invalid, Unsupported
-from .ranks import Group, Part
+from .ranks import Group, Part, group_of
+from .schedules import whole
 
 
 class Traffic(NamedTuple):
@@ -94,6 +95,59 @@ class Dist:
         traffic = _c.DistTraffic()
         _c.library.weft_dist_counted(self._handle, byref(traffic))
         return Traffic(traffic.sent, traffic.received, traffic.messages)
+
+
+def counted(made: Iterable[Dist]) -> Traffic:
+    of_each = [dist.counted() for dist in made]
+    return Traffic(*(sum(numbers) for numbers in zip(*of_each))) if of_each else Traffic(0, 0, 0)
+
+
+class Shared:
+    """What attentions and products have in common that the ranks of a group compute together."""
+
+    def __init__(self, problem: Any, group: Any, seconds: float, schedule: schedules.ScheduleLike, cut: Optional[str],
+                 exchange: Optional[str], order: Optional[str], sweep: Optional[str], head_ranks: int, columns: int,
+                 **most: int):  # fmt: skip
+        problems.check(problem)
+        self.problem, self.group, self._seconds = problem, group_of(group), float(seconds)
+        self._schedule = None if schedule is None else schedules.to_c(schedules.of(schedule))
+        (name, rows), = most.items()  # of a message: most_keys or most_rows
+        self._ranks = _c.Ranks(self.group.size, number("cut", cut), number("exchange", exchange), number("order", order),
+                               schedules._number("sweep", sweep), whole("head_ranks", head_ranks), whole("columns", columns),
+                               whole(name, rows))  # fmt: skip
+        self._made: Dict[tuple, Dist] = {}
+        self._paper = self._on_paper()
+
+    def _on_paper(self, operation: Optional[int] = None) -> Dist:
+        """What can be asked and not run."""
+        problem = self.problem.to_c()
+        if operation is not None:
+            problem.operation = operation
+        return Dist(problem, self._ranks, None, self._seconds, None)
+
+    @property
+    def rank(self) -> int:
+        return self.group.rank
+
+    @property
+    def size(self) -> int:
+        return self.group.size
+
+    @property
+    def cut(self) -> str:
+        """The cut, as it was chosen; `exchange` likewise."""
+        return names("cut")[self._paper.ranks.cut - 1]
+
+    @property
+    def exchange(self) -> str:
+        return names("exchange")[self._paper.ranks.exchange - 1]
+
+    def _rank_of(self, rank: Optional[int]) -> int:
+        """That rank, or this one."""
+        chosen = self.rank if rank is None else whole("rank", rank)
+        if not 0 <= chosen < self.size:
+            raise Invalid(f"rank {chosen} is not one of {self.size}")
+        return chosen
 
 
 def take(x: Any, axis: int, rows: Sequence[int]) -> Any:

@@ -44,11 +44,11 @@ weft_status weft_dist_attention_plan_sum(weft_dist_work *work, int64_t rows, wef
 weft_status weft_dist_attention_add(weft_dist_work *work, const weft_dist_sum *sum, const weft_dist_pair *from,
                                     const weft_dist_pair *to, weft_message *message) {
     weft_combine_data data = WEFT_COMBINE_DATA_INIT;
-    data.parts[0] = from->k.at;
-    data.o = to->k.at;
+    data.parts[0] = from->k;
+    data.o = to->k;
     const weft_status status = weft_dist_compute(work, sum->first, &data, message);
-    data.parts[0] = from->v.at;
-    data.o = to->v.at;
+    data.parts[0] = from->v;
+    data.o = to->v;
     return status ? status : weft_dist_compute(work, sum->second, &data, message);
 }
 
@@ -90,16 +90,16 @@ weft_status weft_dist_attention_take(weft_dist_work *work, weft_message *message
     if ((status = weft_dist_take(work, queries * dim * element, &work->q, message)) ||
         (status = weft_dist_take(work, queries * (dim > dim_v ? dim : dim_v) * element, &work->o, message)) ||
         (status = weft_dist_take(work, queries * sizeof(float), &work->lse, message)) ||
-        (status = weft_dist_take_memory(work, rows * out * sizeof(float), &work->part_o, message)) ||
-        (status = weft_dist_take_memory(work, rows * sizeof(float), &work->part_lse, message)) ||
-        (status = weft_dist_take_memory(work, queries * out * sizeof(float), &work->sums, message)) ||
-        (status = weft_dist_take_memory(work, queries * sizeof(float), &work->sums_lse, message)) || !back) {
+        (status = weft_dist_take(work, rows * out * sizeof(float), &work->part_o, message)) ||
+        (status = weft_dist_take(work, rows * sizeof(float), &work->part_lse, message)) ||
+        (status = weft_dist_take(work, queries * out * sizeof(float), &work->sums, message)) ||
+        (status = weft_dist_take(work, queries * sizeof(float), &work->sums_lse, message)) || !back) {
         return status;
     }
     const size_t sinks = (size_t)dist->ranks.ranks * weft_dist_attention_told(dist);
     status = weft_dist_take(work, queries * dim_v * element, &work->grad_o, message);
-    status = status ? status : weft_dist_take_memory(work, queries * dim_v * sizeof(float), &work->wide_o, message);
-    return status || sinks == 0 ? status : weft_dist_take_memory(work, sinks, (char **)&work->sinks, message);
+    status = status ? status : weft_dist_take(work, queries * dim_v * sizeof(float), &work->wide_o, message);
+    return status || sinks == 0 ? status : weft_dist_take(work, sinks, (char **)&work->sinks, message);
 }
 
 weft_status weft_dist_attention_plan_end(weft_dist_work *work, weft_message *message) {

@@ -49,8 +49,8 @@ static weft_status forward_slice(const weft_pass *p, const weft_dist_slice *s, c
     const size_t query = (size_t)s->queries.begin, key = (size_t)(s->keys.begin - hop->keys.begin);
     weft_attention_data data = WEFT_ATTENTION_DATA_INIT;
     data.q = queries_of(p)->q + query * row_bytes(p, 0);
-    data.k = keys->k.at + key * p->row.k;
-    data.v = keys->v.at + key * p->row.v;
+    data.k = keys->k + key * p->row.k;
+    data.v = keys->v + key * p->row.v;
     data.o = work->part_o;
     data.lse = (float *)(void *)work->part_lse;
     data.alibi = alibi_at(p, s);
@@ -81,8 +81,8 @@ static weft_status backward_slice(const weft_pass *p, const weft_dist_slice *s, 
     }
     weft_attention_gradients data = WEFT_ATTENTION_GRADIENTS_INIT;
     data.q = queries_of(p)->q + query * row_bytes(p, 0);
-    data.k = keys->k.at + key * p->row.k;
-    data.v = keys->v.at + key * p->row.v;
+    data.k = keys->k + key * p->row.k;
+    data.v = keys->v + key * p->row.v;
     data.grad_o = queries_of(p)->grad_o + query * row_bytes(p, 1);
     data.o = queries_of(p)->o + query * row_bytes(p, 1) / weft_dtype_bytes(a->dtype) * sizeof(float);
     data.lse = lse;
@@ -98,7 +98,7 @@ static weft_status backward_slice(const weft_pass *p, const weft_dist_slice *s, 
     add.parts[0] = work->part_o;
     add.o = work->sums + query * row_bytes(p, 0) / element * sizeof(float);
     status = status ? status : weft_dist_compute(work, plans->add_queries, &add, p->message);
-    const weft_dist_pair computed = {{work->part_k, NULL}, {work->part_v, NULL}};
+    const weft_dist_pair computed = {work->part_k, work->part_v};
     return status ? status : weft_pass_add(p, s, plans, hop, &computed);
 }
 

@@ -22,16 +22,16 @@ static weft_dist_tensor tensor_of(const weft_dist_work *work, const void *at, ch
 }
 
 /* A tensor as rows: where it is, if it lies so; else a copy, in `buffer`. */
-static weft_status as_rows(weft_dist_work *work, const void *at, char name, const weft_dist_buffer *buffer,
-                           const char **rows, weft_message *message) {
+static weft_status as_rows(weft_dist_work *work, const void *at, char name, char *buffer, const char **rows,
+                           weft_message *message) {
     const weft_attention *p = &work->dist->problem.attention;
     const weft_dist_tensor t = tensor_of(work, at, name);
     const int of_queries = name == 'q' || name == 'o';
     const int64_t heads = of_queries ? p->heads : p->kv_heads;
-    *rows = buffer->at;
+    *rows = buffer;
     if (work->exchange) {
         return weft_dist_heads_in(work, of_queries ? WEFT_QUERY_ROWS : WEFT_KEY_ROWS, &t,
-                                  of_queries ? work->heads : work->kv_heads, buffer->at, message);
+                                  of_queries ? work->heads : work->kv_heads, buffer, message);
     }
     const int lies_so = (t.strides.head == t.dim || heads == 1) && t.strides.seq == p->batch * heads * t.dim &&
                         (t.strides.batch == heads * t.dim || p->batch == 1);
@@ -39,17 +39,17 @@ static weft_status as_rows(weft_dist_work *work, const void *at, char name, cons
         *rows = at;
         return WEFT_OK;
     }
-    return weft_dist_pack(work, buffer->at, &t, 0, heads, message);
+    return weft_dist_pack(work, buffer, &t, 0, heads, message);
 }
 
 static weft_status keys_as_rows(weft_dist_work *work, const void *k, const void *v, weft_dist_pair *own,
                                 weft_message *message) {
     const char *k_rows, *v_rows;
-    weft_status status = as_rows(work, k, 'k', &work->own.k, &k_rows, message);
-    status = status ? status : as_rows(work, v, 'v', &work->own.v, &v_rows, message);
+    weft_status status = as_rows(work, k, 'k', work->own.k, &k_rows, message);
+    status = status ? status : as_rows(work, v, 'v', work->own.v, &v_rows, message);
     if (!status) {
-        own->k.at = own->k.wire = (char *)(uintptr_t)k_rows;
-        own->v.at = own->v.wire = (char *)(uintptr_t)v_rows;
+        own->k = (char *)(uintptr_t)k_rows;
+        own->v = (char *)(uintptr_t)v_rows;
     }
     return status;
 }
@@ -58,7 +58,7 @@ static weft_status keys_as_rows(weft_dist_work *work, const void *k, const void 
 static weft_status widen(weft_dist_work *work, const void *o, const char **rows, weft_message *message) {
     const char *narrow = NULL;
     weft_combine_data data = WEFT_COMBINE_DATA_INIT;
-    const weft_status status = as_rows(work, o, 'o', &work->o, &narrow, message);
+    const weft_status status = as_rows(work, o, 'o', work->o, &narrow, message);
     data.parts[0] = narrow;
     data.o = work->wide_o;
     *rows = work->wide_o;
@@ -66,8 +66,8 @@ static weft_status widen(weft_dist_work *work, const void *o, const char **rows,
 }
 
 /* Rounds sums to the rows of a result, and brings these to where the caller wants them. */
-static weft_status give(weft_dist_work *work, const weft_plan *rounding, const char *sums, const weft_dist_buffer *buffer,
-                        void *at, char name, weft_message *message) {
+static weft_status give(weft_dist_work *work, const weft_plan *rounding, const char *sums, char *buffer, void *at,
+                        char name, weft_message *message) {
     const weft_attention *p = &work->dist->problem.attention;
     const int of_queries = name == 'q' || name == 'o';
     weft_dist_tensor t = tensor_of(work, at, name);
@@ -76,14 +76,14 @@ static weft_status give(weft_dist_work *work, const weft_plan *rounding, const c
         return weft_dist_heads_add(work, sums, &t, name == 'v', message);
     }
     data.parts[0] = sums;
-    data.o = buffer->at;
+    data.o = buffer;
     const weft_status status = weft_dist_compute(work, rounding, &data, message);
     if (status) {
         return status;
     }
-    return work->exchange ? weft_dist_heads_out(work, of_queries ? WEFT_QUERY_ROWS : WEFT_KEY_ROWS, buffer->at, &t,
+    return work->exchange ? weft_dist_heads_out(work, of_queries ? WEFT_QUERY_ROWS : WEFT_KEY_ROWS, buffer, &t,
                                                 of_queries ? work->heads : work->kv_heads, message)
-                          : weft_dist_unpack(work, &t, buffer->at, 0, of_queries ? p->heads : p->kv_heads, message);
+                          : weft_dist_unpack(work, &t, buffer, 0, of_queries ? p->heads : p->kv_heads, message);
 }
 
 static weft_status forward(weft_dist_work *work, const weft_attention_data *data, void *kept, weft_message *message) {
@@ -93,7 +93,7 @@ static weft_status forward(weft_dist_work *work, const weft_attention_data *data
                                  .alibi = data->alibi ? data->alibi + first : NULL,
                                  .bias = data->bias};
     weft_dist_inputs in = {.kept = kept, .fixed = &queries};
-    weft_status status = as_rows(work, data->q, 'q', &work->q, &queries.q, message);
+    weft_status status = as_rows(work, data->q, 'q', work->q, &queries.q, message);
     if (!status && queries.sinks && work->memory.on_device) { /* sums begin with them */
         const float *sinks = queries.sinks;
         queries.sinks = work->host_sinks;
@@ -101,13 +101,13 @@ static weft_status forward(weft_dist_work *work, const weft_attention_data *data
     }
     status = status ? status : keys_as_rows(work, data->k, data->v, &in.own, message);
     status = status ? status : weft_dist_pass(work, &in, message);
-    status = status ? status : give(work, work->round_queries, work->sums, &work->o, data->o, 'o', message);
+    status = status ? status : give(work, work->round_queries, work->sums, work->o, data->o, 'o', message);
     if (status) {
         return status;
     }
     const float *lse = (const float *)(const void *)work->sums_lse;
     if (work->exchange) {
-        return weft_dist_lse_out(work, lse, data->lse ? data->lse : (float *)(void *)work->lse.at, message);
+        return weft_dist_lse_out(work, lse, data->lse ? data->lse : (float *)(void *)work->lse, message);
     }
     const size_t bytes = (size_t)(p->batch * p->heads * work->queries) * sizeof(float);
     return data->lse ? work->memory.copy(&work->memory, data->lse, bytes, lse, bytes, bytes, 1, message) : WEFT_OK;
@@ -154,19 +154,19 @@ static weft_status backward(weft_dist_work *work, const weft_attention_gradients
     const int64_t first = work->member * work->heads;
     weft_dist_queries queries = {.alibi = data->alibi ? data->alibi + first : NULL, .lse = data->lse};
     weft_dist_inputs in = {.kept = kept, .fixed = &queries};
-    weft_status status = as_rows(work, data->q, 'q', &work->q, &queries.q, message);
-    status = status ? status : as_rows(work, data->grad_o, 'o', &work->grad_o, &queries.grad_o, message);
+    weft_status status = as_rows(work, data->q, 'q', work->q, &queries.q, message);
+    status = status ? status : as_rows(work, data->grad_o, 'o', work->grad_o, &queries.grad_o, message);
     status = status ? status : widen(work, data->o, &queries.o, message);
     status = status ? status : keys_as_rows(work, data->k, data->v, &in.own, message);
     if (!status && work->exchange) {
-        queries.lse = (const float *)(const void *)work->lse.at;
-        status = weft_dist_lse_in(work, data->lse, (float *)(void *)work->lse.at, message);
+        queries.lse = (const float *)(const void *)work->lse;
+        status = weft_dist_lse_in(work, data->lse, (float *)(void *)work->lse, message);
     }
     status = status ? status : weft_dist_pass(work, &in, message);
     /* Q, K and V are not needed any more. */
-    status = status ? status : give(work, work->round_queries, work->sums, &work->o, data->grad_q, 'q', message);
-    status = status ? status : give(work, work->round_keys, work->home.k.at, &work->own.k, data->grad_k, 'k', message);
-    status = status ? status : give(work, work->round_values, work->home.v.at, &work->own.v, data->grad_v, 'v', message);
+    status = status ? status : give(work, work->round_queries, work->sums, work->o, data->grad_q, 'q', message);
+    status = status ? status : give(work, work->round_keys, work->home.k, work->own.k, data->grad_k, 'k', message);
+    status = status ? status : give(work, work->round_values, work->home.v, work->own.v, data->grad_v, 'v', message);
     const int sinks = (work->dist->problem.attention.extras & WEFT_SINKS) && data->grad_sinks;
     return status || !sinks ? status : sink_gradients(work, data, message);
 }

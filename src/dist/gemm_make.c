@@ -113,5 +113,5 @@ weft_status weft_dist_gemm_take(weft_dist_work *work, weft_message *message) {
     }
     return status || !(all->extras & WEFT_GEMM_BIAS)
                ? status
-               : weft_dist_take_memory(work, work->dist->row.k_sums, (char **)&x->bias, message);
+               : weft_dist_take(work, work->dist->row.k_sums, (char **)&x->bias, message);
 }

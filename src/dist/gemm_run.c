@@ -99,7 +99,7 @@ weft_status weft_dist_gemm_slice(const weft_pass *p, const weft_dist_slice *s, c
     const weft_gemm *all = &work->dist->problem.gemm, *ab = &work->product->ab;
     const weft_gemm_data *mine = p->in->fixed;
     const int64_t row = row_of(work->dist, s, hop->part);
-    const char *here = rows->k.at + (size_t)(s->keys.begin - hop->keys.begin) * p->row.k;
+    const char *here = rows->k + (size_t)(s->keys.begin - hop->keys.begin) * p->row.k;
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < all->batch && !status; i++) {
         weft_gemm_data one = work->dist->adds ? shared_sum(p, mine, row, i) : gathered(p, mine, here, row, i);
@@ -109,7 +109,7 @@ weft_status weft_dist_gemm_slice(const weft_pass *p, const weft_dist_slice *s, c
         one.workspace = work->workspace;
         status = weft_dist_compute(work, plans->compute, &one, p->message);
     }
-    const weft_dist_pair computed = {{work->part_k, NULL}, {NULL, NULL}};
+    const weft_dist_pair computed = {work->part_k, NULL};
     return status || !work->dist->adds ? status : weft_pass_add(p, s, plans, hop, &computed);
 }
 
@@ -129,7 +129,7 @@ static weft_status run_blocks(weft_dist_work *work, const weft_dist_sum *sum, in
 weft_status weft_dist_gemm_add(weft_dist_work *work, const weft_dist_sum *sum, const weft_dist_pair *from,
                                const weft_dist_pair *to, weft_message *message) {
     const int64_t columns = work->dist->problem.gemm.batch * work->dist->problem.gemm.n;
-    return run_blocks(work, sum, columns, from->k.at, to->k.at, sizeof(float), message);
+    return run_blocks(work, sum, columns, from->k, to->k, sizeof(float), message);
 }
 
 /* Sums of own rows begin with the bias: nobody else adds it. */
@@ -143,7 +143,7 @@ weft_status weft_dist_gemm_clear(const weft_pass *p) {
     for (int64_t i = 0; i < all->batch * all->n; i++) {
         work->product->bias[i] = (float)weft_ref_load(all->bias_dtype, mine->bias, (size_t)i);
     }
-    return work->memory.copy(&work->memory, work->home.k.at, p->row.k_sums, work->product->bias, 0, p->row.k_sums,
+    return work->memory.copy(&work->memory, work->home.k, p->row.k_sums, work->product->bias, 0, p->row.k_sums,
                              (size_t)work->keys, p->message);
 }
 
@@ -174,12 +174,12 @@ static weft_status own_rows(weft_dist_work *work, const weft_gemm_data *mine, we
         return WEFT_OK; /* the caller's A may be null */
     }
     if (all->batch == 1 && ab->a_major == WEFT_ROW_MAJOR && ab->lda == all->k) {
-        own->k.at = own->k.wire = (char *)(uintptr_t)mine->a;
+        own->k = (char *)(uintptr_t)mine->a;
         return WEFT_OK;
     }
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < all->batch && !status; i++) {
-        status = copy_matrix(work, own->k.at + (size_t)(i * all->k) * element, work->dist->row.k,
+        status = copy_matrix(work, own->k + (size_t)(i * all->k) * element, work->dist->row.k,
                              moved(mine->a, i * ab->a_stride, all->dtype), ab->a_major, ab->lda, work->keys, all->k,
                              element, 0, message);
     }
@@ -194,10 +194,10 @@ static weft_status round_rows(weft_dist_work *work, const weft_gemm_data *mine, 
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < all->batch && work->keys > 0 && !status; i++) {
         char *c = (char *)mine->c + (size_t)(i * x->c.c_stride) * element;
-        const char *sums = work->home.k.at + (size_t)(i * all->n) * sizeof(float);
-        char *to = x->rounded.at ? x->rounded.at : c;
+        const char *sums = work->home.k + (size_t)(i * all->n) * sizeof(float);
+        char *to = x->rounded ? x->rounded : c;
         status = run_blocks(work, &x->rounding, all->n, sums, to, element, message);
-        if (!status && x->rounded.at) {
+        if (!status && x->rounded) {
             status = copy_matrix(work, to, (size_t)all->n * element, c, x->c.c_major, x->c.ldc, work->keys, all->n, element,
                                  1, message);
         }

@@ -10,7 +10,7 @@ struct weft_dist_heads {
     int64_t members, replicas; /* ranks of a group; how many have the same kv head */
     int64_t rows[2];           /* of this rank, of either kind */
     int64_t *before[2];        /* rows of the group before each member's, and behind the last all */
-    weft_dist_buffer mail, shares;
+    char *mail, *shares;
     size_t share;                           /* bytes of what one member gets or gives, at most */
     const weft_plan *add_keys, *add_values; /* gradients of a kv head that several have */
 };
@@ -78,12 +78,12 @@ weft_status weft_dist_heads_in(weft_dist_work *work, int32_t of, const weft_dist
     const blocks from = in_shares(x, of, row, 1), to = in_rows(x, of, row);
     for (int64_t i = 0; i < x->members; i++) {
         const weft_status status =
-            weft_dist_pack(work, x->mail.at + from.at[i], tensor, head_of(x, of, i, heads), heads, message);
+            weft_dist_pack(work, x->mail + from.at[i], tensor, head_of(x, of, i, heads), heads, message);
         if (status) {
             return status;
         }
     }
-    return trade(work, rows, to.at, to.bytes, x->mail.at, from.at, from.bytes, message);
+    return trade(work, rows, to.at, to.bytes, x->mail, from.at, from.bytes, message);
 }
 
 weft_status weft_dist_heads_out(weft_dist_work *work, int32_t of, const void *rows, const weft_dist_tensor *tensor,
@@ -92,9 +92,9 @@ weft_status weft_dist_heads_out(weft_dist_work *work, int32_t of, const void *ro
     const size_t row =
         (size_t)(work->dist->problem.attention.batch * heads * tensor->dim) * weft_dtype_bytes(tensor->dtype);
     const blocks from = in_rows(x, of, row), to = in_shares(x, of, row, 1);
-    weft_status status = trade(work, x->shares.at, to.at, to.bytes, rows, from.at, from.bytes, message);
+    weft_status status = trade(work, x->shares, to.at, to.bytes, rows, from.at, from.bytes, message);
     for (int64_t i = 0; i < x->members && !status; i++) {
-        status = weft_dist_unpack(work, tensor, x->shares.at + to.at[i], head_of(x, of, i, heads), heads, message);
+        status = weft_dist_unpack(work, tensor, x->shares + to.at[i], head_of(x, of, i, heads), heads, message);
     }
     return status;
 }
@@ -108,11 +108,11 @@ weft_status weft_dist_heads_add(weft_dist_work *work, const void *sums, const we
     const weft_dist_heads *x = work->exchange;
     const size_t row = (size_t)(work->dist->problem.attention.batch * tensor->dim) * sizeof(float);
     const blocks from = in_rows(x, WEFT_KEY_ROWS, row), to = in_shares(x, WEFT_KEY_ROWS, row, 1);
-    weft_status status = trade(work, x->shares.at, to.at, to.bytes, sums, from.at, from.bytes, message);
+    weft_status status = trade(work, x->shares, to.at, to.bytes, sums, from.at, from.bytes, message);
     for (int64_t i = 0; i < x->members && !status; i += x->replicas) {
         weft_combine_data add = WEFT_COMBINE_DATA_INIT;
         for (int64_t j = 0; j < x->replicas; j++) {
-            add.parts[j] = x->shares.at + to.at[i + j];
+            add.parts[j] = x->shares + to.at[i + j];
         }
         add.o = (char *)(uintptr_t)tensor->at +
                 (size_t)(i / x->replicas * tensor->strides.head) * weft_dtype_bytes(tensor->dtype);
@@ -132,15 +132,15 @@ weft_status weft_dist_lse_in(weft_dist_work *work, const float *lse, float *to, 
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < x->members * batch && !status; i++) {
         const int64_t b = i % batch, member = i / batch;
-        status = m->copy(m, x->mail.at + from.at[member] + (size_t)(b * heads) * bytes, bytes,
+        status = m->copy(m, x->mail + from.at[member] + (size_t)(b * heads) * bytes, bytes,
                          lse + (b * heads * x->members + member * heads) * mine, bytes, bytes, (size_t)heads, message);
     }
-    status = status ? status : trade(work, x->shares.at, share.at, share.bytes, x->mail.at, from.at, from.bytes, message);
+    status = status ? status : trade(work, x->shares, share.at, share.bytes, x->mail, from.at, from.bytes, message);
     for (int64_t i = 0; i < x->members && !status; i++) {
         const int64_t first = x->before[WEFT_QUERY_ROWS][i], rows = x->before[WEFT_QUERY_ROWS][i + 1] - first;
         const size_t width = (size_t)rows * sizeof(float);
-        status = m->copy(m, to + first, (size_t)work->queries * sizeof(float), x->shares.at + share.at[i], width, width,
-                         lines, message);
+        status = m->copy(m, to + first, (size_t)work->queries * sizeof(float), x->shares + share.at[i], width, width, lines,
+                         message);
     }
     return status;
 }
@@ -156,14 +156,14 @@ weft_status weft_dist_lse_out(weft_dist_work *work, const float *from, float *ls
     for (int64_t i = 0; i < x->members && !status; i++) {
         const int64_t first = x->before[WEFT_QUERY_ROWS][i], rows = x->before[WEFT_QUERY_ROWS][i + 1] - first;
         const size_t width = (size_t)rows * sizeof(float);
-        status = m->copy(m, x->mail.at + mail.at[i], width, from + first, (size_t)work->queries * sizeof(float), width,
-                         lines, message);
+        status = m->copy(m, x->mail + mail.at[i], width, from + first, (size_t)work->queries * sizeof(float), width, lines,
+                         message);
     }
-    status = status ? status : trade(work, x->shares.at, to.at, to.bytes, x->mail.at, mail.at, mail.bytes, message);
+    status = status ? status : trade(work, x->shares, to.at, to.bytes, x->mail, mail.at, mail.bytes, message);
     for (int64_t i = 0; i < x->members * batch && !status; i++) {
         const int64_t b = i % batch, member = i / batch;
         status = m->copy(m, lse + (b * heads * x->members + member * heads) * mine, bytes,
-                         x->shares.at + to.at[member] + (size_t)(b * heads) * bytes, bytes, bytes, (size_t)heads, message);
+                         x->shares + to.at[member] + (size_t)(b * heads) * bytes, bytes, bytes, (size_t)heads, message);
     }
     return status;
 }

@@ -31,8 +31,8 @@ static weft_status take_sums(weft_dist_work *work, weft_message *message) {
     }
     status = status ? status : weft_dist_take_pair(work, work->keys, k, v, &work->home, message);
     status = status ? status : weft_dist_take_pair(work, work->keys, k, v, &work->arrivals, message);
-    status = status ? status : weft_dist_take_memory(work, (size_t)work->most_keys * k, &work->part_k, message);
-    return status ? status : weft_dist_take_memory(work, (size_t)work->most_keys * v, &work->part_v, message);
+    status = status ? status : weft_dist_take(work, (size_t)work->most_keys * k, &work->part_k, message);
+    return status ? status : weft_dist_take(work, (size_t)work->most_keys * v, &work->part_v, message);
 }
 
 weft_status weft_dist_work_take(weft_dist_work *work, weft_message *message) {
@@ -47,7 +47,7 @@ weft_status weft_dist_work_take(weft_dist_work *work, weft_message *message) {
         status = weft_dist_take_pair(work, work->slot_rows, k, v, &work->slot[i], message);
     }
     status = status ? status : weft_dist_take_pair(work, work->keys, k, v, &work->own, message);
-    status = status ? status : weft_dist_take_memory(work, work->workspace_bytes, (char **)&work->workspace, message);
+    status = status ? status : weft_dist_take(work, work->workspace_bytes, (char **)&work->workspace, message);
     status = status || !dist->adds ? status : take_sums(work, message);
     return status ? status : dist->kind->take(work, message);
 }

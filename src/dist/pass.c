@@ -31,15 +31,15 @@ static weft_dist_pair keys_at(const weft_pass *p, int64_t step) {
     weft_dist_pair pair;
     if (hop->part == p->work->ring_rank) {
         pair = p->in->own;
-        pair.k.at += (size_t)hop->keys.begin * p->row.k;
-        pair.v.at += (size_t)hop->keys.begin * p->row.v;
+        pair.k += (size_t)hop->keys.begin * p->row.k;
+        pair.v += (size_t)hop->keys.begin * p->row.v;
         return pair;
     }
     pair = p->work->slot[step % p->work->slots];
     const int64_t first = p->work->dist->adds ? 0 : p->work->dist->steps - 1; /* the step whose part is kept */
     if (p->in->kept && step == first) {
-        pair.k.at = pair.k.wire = p->in->kept;
-        pair.v.at = pair.v.wire = p->in->kept + (size_t)p->work->slot_rows * p->row.k;
+        pair.k = p->in->kept;
+        pair.v = p->in->kept + (size_t)p->work->slot_rows * p->row.k;
     }
     return pair;
 }
@@ -53,8 +53,8 @@ static weft_status send_ranges(const weft_pass *p, const weft_dist_pair *pair, s
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < count && !status; i++) {
         const size_t at = (size_t)(r[i].begin - before), rows = rows_of(r[i]);
-        status = weft_io_send(io, pair->k.wire + at * k_row, rows * k_row, rank, tag, group, p->message);
-        status = status ? status : weft_io_send(io, pair->v.wire + at * v_row, rows * v_row, rank, tag, group, p->message);
+        status = weft_io_send(io, pair->k + at * k_row, rows * k_row, rank, tag, group, p->message);
+        status = status ? status : weft_io_send(io, pair->v + at * v_row, rows * v_row, rank, tag, group, p->message);
     }
     return status;
 }
@@ -67,9 +67,8 @@ static weft_status receive_ranges(const weft_pass *p, const weft_dist_pair *pair
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < count && !status; i++) {
         const size_t at = (size_t)(r[i].begin - before), rows = rows_of(r[i]);
-        status = weft_io_receive(io, pair->k.wire + at * k_row, rows * k_row, rank, tag, group, p->message);
-        status =
-            status ? status : weft_io_receive(io, pair->v.wire + at * v_row, rows * v_row, rank, tag, group, p->message);
+        status = weft_io_receive(io, pair->k + at * k_row, rows * k_row, rank, tag, group, p->message);
+        status = status ? status : weft_io_receive(io, pair->v + at * v_row, rows * v_row, rank, tag, group, p->message);
     }
     return status;
 }
@@ -136,8 +135,8 @@ static weft_status begin_moves(weft_pass *p, int64_t step, int64_t last) {
 static weft_status clear_rows(const weft_pass *p, const weft_dist_pair *sums, size_t row, size_t rows) {
     const weft_dist_memory *m = &p->work->memory;
     const size_t k = p->row.k_sums, v = p->row.v_sums;
-    const weft_status status = m->fill(m, sums->k.at + row * k, 0, rows * k / sizeof(float), p->message);
-    return status ? status : m->fill(m, sums->v.at + row * v, 0, rows * v / sizeof(float), p->message);
+    const weft_status status = m->fill(m, sums->k + row * k, 0, rows * k / sizeof(float), p->message);
+    return status ? status : m->fill(m, sums->v + row * v, 0, rows * v / sizeof(float), p->message);
 }
 
 /* Clears what a step adds to, and begins to receive what others have added. */
@@ -182,8 +181,8 @@ static weft_status send_adds(const weft_pass *p, int64_t step) {
 
 static weft_dist_pair rows_from(const weft_pass *p, const weft_dist_pair *sums, size_t row) {
     weft_dist_pair pair = *sums;
-    pair.k.at += row * p->row.k_sums;
-    pair.v.at += row * p->row.v_sums;
+    pair.k += row * p->row.k_sums;
+    pair.v += row * p->row.v_sums;
     return pair;
 }
 

@@ -24,18 +24,12 @@ static weft_status keep_block(weft_dist_work *work, void *block, weft_message *m
     return WEFT_OK;
 }
 
-weft_status weft_dist_take_memory(weft_dist_work *work, size_t bytes, char **at, weft_message *message) {
+weft_status weft_dist_take(weft_dist_work *work, size_t bytes, char **at, weft_message *message) {
     void *block;
     weft_status status = work->memory.take(work->memory.self, bytes, &block, message);
     work->taken += bytes;
     status = status ? status : keep_block(work, block, message);
     *at = status ? NULL : block;
-    return status;
-}
-
-weft_status weft_dist_take(weft_dist_work *work, size_t bytes, weft_dist_buffer *buffer, weft_message *message) {
-    const weft_status status = weft_dist_take_memory(work, bytes, &buffer->at, message);
-    buffer->wire = buffer->at;
     return status;
 }
 

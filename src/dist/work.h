@@ -6,15 +6,10 @@
 #include "dist/io.h"
 #include "dist/memory.h"
 
-/* Rows of a tensor as messages have them: (rows, batch, heads, row), contiguous, so that any run of rows is one. */
-typedef struct weft_dist_buffer {
-    char *at;   /* where the rank computes */
-    char *wire; /* where the transport reads and writes: the same, or the host's copy of a device's */
-} weft_dist_buffer;
-
-/* K and V, or their gradients, of some rows. */
+/* K and V, or their gradients, of some rows, as messages have them: (rows, batch, heads, row), contiguous, so that any run
+ * of rows is one. */
 typedef struct weft_dist_pair {
-    weft_dist_buffer k, v;
+    char *k, *v;
 } weft_dist_pair;
 
 /* A tensor of the caller's: (batch, rows, all heads, dim) by its strides. */
@@ -80,14 +75,14 @@ typedef struct weft_dist_work {
     size_t block_count, block_room;
     size_t taken; /* bytes of them */
     void *workspace;
-    weft_dist_pair own, *slot;          /* this group's keys; parts that come */
-    weft_dist_buffer q, grad_o, o, lse; /* of the group's queries: copies, where the caller's do not lie so */
-    char *part_o, *part_lse;            /* of a slice: O or dQ */
-    char *sums, *sums_lse;              /* of O or dQ in fp32, and forward the LSE */
-    char *wide_o;                       /* backward: O in fp32 */
-    char *part_k, *part_v;              /* backward: of a slice */
-    weft_dist_pair home;                /* backward: gradients of own keys */
-    weft_dist_pair *adds, arrivals;     /* of parts, one more than steps between ranks; what comes home */
+    weft_dist_pair own, *slot;      /* this group's keys; parts that come */
+    char *q, *grad_o, *o, *lse;     /* of the group's queries: copies, where the caller's do not lie so */
+    char *part_o, *part_lse;        /* of a slice: O or dQ */
+    char *sums, *sums_lse;          /* of O or dQ in fp32, and forward the LSE */
+    char *wide_o;                   /* backward: O in fp32 */
+    char *part_k, *part_v;          /* backward: of a slice */
+    weft_dist_pair home;            /* backward: gradients of own keys */
+    weft_dist_pair *adds, arrivals; /* of parts, one more than steps between ranks; what comes home */
     int64_t adds_count;
     double *sinks;     /* backward: gradients of sinks, (ranks, heads) */
     float *host_sinks; /* forward: a copy of the heads' sinks, where they are in a GPU's memory */
@@ -113,9 +108,8 @@ weft_status weft_dist_plan_of(weft_dist_work *work, const void *problem, const w
 /* Runs a plan, and lets what is under way go on meanwhile. */
 weft_status weft_dist_compute(weft_dist_work *work, const weft_plan *plan, const void *data, weft_message *message);
 
-/* Memory for the life of the work, in which nobody else writes; and memory for messages. */
-weft_status weft_dist_take_memory(weft_dist_work *work, size_t bytes, char **at, weft_message *message);
-weft_status weft_dist_take(weft_dist_work *work, size_t bytes, weft_dist_buffer *buffer, weft_message *message);
+/* Memory for the life of the work, where the rank computes and the transport reads and writes. */
+weft_status weft_dist_take(weft_dist_work *work, size_t bytes, char **at, weft_message *message);
 
 /* Copies between a caller's tensor, of which `heads` heads from `head` on count, and (rows, batch, heads, dim). */
 weft_status weft_dist_pack(const weft_dist_work *work, void *rows, const weft_dist_tensor *tensor, int64_t head,
