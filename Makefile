@@ -111,8 +111,9 @@ install: all
 dist:
 	scripts/dist.sh $(BUILD)/packages
 
-wheel: deps-wheel
-	scripts/wheel.sh $(BUILD)/packages $(CUDA)
+# CROSS=1: for the other architecture.
+wheel: deps-wheel $(if $(CROSS),deps-cross)
+	scripts/wheel.sh $(BUILD)/packages $(CUDA) $(CROSS)
 
 deb: deps-deb
 	scripts/deb.sh $(BUILD)/packages $(CUDA)
