@@ -15,7 +15,7 @@ fail() {
 }
 
 for tool in $other-linux-gnu-gcc qemu-$other; do
-    command -v $tool >/dev/null || { echo "skipped: no $tool here: scripts/deps.sh cross brings it" && exit 77; }
+    command -v "$tool" >/dev/null || { echo "skipped: no $tool here: scripts/deps.sh cross brings it" && exit 77; }
 done
 if [ $# = 1 ]; then
     wheel=$(realpath "$1")
