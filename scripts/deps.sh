@@ -35,7 +35,6 @@ openmpi-bin command -v mpirun
 python3 command -v python3
 python3-numpy /usr/bin/python3 -c 'import numpy'
 python3-venv /usr/bin/python3 -c 'import ensurepip'
-chromium-headless-shell command -v chromium-headless-shell || command -v chromium || command -v google-chrome
 fonts-dejavu-core test -n "$(find /usr/share/fonts /usr/local/share/fonts -name '*.[ot]tf' -print -quit)"
 LIST
         ;;
@@ -75,31 +74,42 @@ missing() {
     done
 }
 
+# What tests of pages are skipped without: a browser, of which Ubuntu has a snap alone. Prints the package that there is.
+browser() {
+    if [ "$1" = test ] && ! command -v chromium-headless-shell && ! command -v chromium && ! command -v google-chrome; then
+        for package in chromium-headless-shell chromium; do # the first is smaller, and not in every release
+            apt-cache show $package && break
+        done
+    fi | sed -n 's/^Package: / /p;T;q'
+}
+
 packages=$(missing "$1")
-[ -n "$packages" ] || exit 0
-install="apt-get install -y --no-install-recommends$packages"
-foreign=
-case $packages in *:*) foreign="dpkg --add-architecture $debian" ;; esac
 if ! command -v apt-get >/dev/null 2>&1; then
+    [ -n "$packages" ] || exit 0
     echo "weft needs, under the names Debian gives them:$packages" >&2
     exit 1
-elif [ "$(id -u)" = 0 ]; then
+fi
+[ -n "$packages" ] || [ -n "$(browser "$1" 2>/dev/null)" ] || exit 0
+install="apt-get install -y --no-install-recommends"
+foreign=
+case $packages in *:*) foreign="dpkg --add-architecture $debian" ;; esac
+if [ "$(id -u)" = 0 ]; then
     as_root=
 elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
     as_root="sudo -n"
 else
-    echo "weft needs some packages first. Run: sudo sh -c '${foreign:+$foreign && }apt-get update && $install'" >&2
+    [ -n "$packages" ] || exit 0
+    echo "weft needs some packages first. Run: sudo sh -c '${foreign:+$foreign && }apt-get update && $install$packages$(browser "$1" 2>/dev/null)'" >&2
     exit 1
 fi
-echo "weft: installing$packages"
 export DEBIAN_FRONTEND=noninteractive
 # shellcheck disable=SC2086 # lists of words on purpose, here and below
 [ -z "$foreign" ] || $as_root $foreign
 $as_root apt-get update -qq >/dev/null || true
-# The small build of the browser is not in every release; the whole one is.
-apt-cache show chromium-headless-shell >/dev/null 2>&1 || install=$(echo "$install" | sed 's/chromium-headless-shell/chromium/')
+wanted=$packages$(browser "$1" 2>/dev/null)
+echo "weft: installing$wanted"
 # shellcheck disable=SC2086
-$as_root $install >/dev/null
+$as_root $install$wanted >/dev/null || [ -z "$packages" ]
 packages=$(missing "$1")
 if [ -n "$packages" ]; then
     echo "weft: still missing after the installation:$packages" >&2

@@ -12,9 +12,8 @@ cat >"$scratch/apt-get" <<'FAKE'
 #!/bin/sh
 echo "$@" >>"${0%/*}/asked"
 FAKE
-for tool in apt-cache dpkg; do
-    sed "s/apt-get/$tool/" "$scratch/apt-get" >"$scratch/$tool"
-done
+cp "$scratch/apt-get" "$scratch/dpkg"
+echo "echo Package: \$2" >"$scratch/apt-cache"
 echo 'echo riscv64' >"$scratch/uname" # everything of the other architecture is missing, whichever this one is
 chmod +x "$scratch"/apt-get "$scratch"/apt-cache "$scratch"/dpkg "$scratch"/uname
 

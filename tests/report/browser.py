@@ -25,8 +25,9 @@ window.showFrame = (milliseconds) => {
 
 
 def find():
-    """The path of a browser, or None."""
-    return next((path for path in map(shutil.which, NAMES) if path), None)
+    """The path of a browser, or None. Ubuntu's chromium-browser may be a script that asks for a snap."""
+    works = lambda path: subprocess.run([path, "--version"], capture_output=True).returncode == 0
+    return next((path for path in map(shutil.which, NAMES) if path and works(path)), None)
 
 
 def _pipe():
