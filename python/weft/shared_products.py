@@ -88,8 +88,8 @@ class Matmul(Shared):
     def _check(self, views: Dict[str, View]) -> None:
         for name, view in views.items():
             wanted = self._shape_of("c")[1:] if name == "bias" else self._shape_of(name)
-            if view.device[0] != _c.CPU:
-                raise Unsupported(f"{name} is on a GPU: ranks compute on the CPU")
+            if view.device != views["a"].device:
+                raise Invalid(f"{name} and a are on different devices")
             if tuple(view.shape) != wanted:
                 raise Invalid(f"{name} is {tuple(view.shape)}, and of rank {self.rank} it is {wanted}")
             if view.dtype != self.problem.dtype and not (name == "bias" and view.dtype == "fp32"):
@@ -99,7 +99,8 @@ class Matmul(Shared):
         """What runs on arrays of this form, made once."""
         majors = {name: _major(name, views[name]) for name in ("a", "b", "c")}
         biased = "bias" in views and views["bias"].dtype
-        key = (tuple(majors.items()), biased)
+        device = views["a"].device
+        key = (tuple(majors.items()), biased, device)
         if key not in self._made:
             problem = self.problem.to_c()
             for name, (major, ld) in majors.items():
@@ -108,7 +109,7 @@ class Matmul(Shared):
             if biased:
                 problem.extras = _GEMM_BIAS
                 problem.bias_dtype = problems.number_of("dtype", biased, problems.DTYPES)
-            self._made[key] = Dist(problem, self._ranks, self.group, self._seconds, self._schedule)
+            self._made[key] = Dist(problem, self._ranks, self.group, self._seconds, self._schedule, device)
         return self._made[key]
 
     def _run(self, a: Any, b: Any, bias: Any) -> Any:
@@ -123,7 +124,7 @@ class Matmul(Shared):
             raise Invalid(f"bias has strides {views['bias'].strides}: copy it to make it contiguous")
         kinds = tuple(views)
         data = _c.packer(_c.GemmData, _c.GEMM, kinds)(*(views[name].pointer for name in kinds))
-        self._dist(views).run(data, 0)
+        self._dist(views).run(data, 0, framework.stream(views["a"].device))
         return framework.result(c)
 
     # ---- gradients ----

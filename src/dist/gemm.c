@@ -97,7 +97,6 @@ uint64_t weft_dist_gemm_memory(const weft_dist *dist, int64_t rank, int64_t most
         const uint64_t sums = ((uint64_t)weft_ring_lag(&dist->ring) + 1) * slot + 2 * rows + (uint64_t)most_rows;
         bytes += sums * weft_dist_add_bytes(dist);
         bytes += p->c_major == WEFT_COL_MAJOR ? c * c_bytes : 0;
-        bytes += p->extras & WEFT_GEMM_BIAS ? weft_dist_add_bytes(dist) : 0;
     }
     (void)most_own;
     return bytes;

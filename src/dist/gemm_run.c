@@ -5,7 +5,6 @@
 #include "dist/gemm_work.h"
 #include "dist/pass.h"
 #include "problem/problem.h"
-#include "ref/ref.h"
 
 /* ---- data ---- */
 
@@ -114,14 +113,14 @@ weft_status weft_dist_gemm_slice(const weft_pass *p, const weft_dist_slice *s, c
 }
 
 /* Blocks of columns, then the rest of them. */
-static weft_status run_blocks(weft_dist_work *work, const weft_dist_sum *sum, int64_t columns, const char *from, char *to,
-                              size_t to_element, weft_message *message) {
+static weft_status run_blocks(weft_dist_work *work, const weft_dist_sum *sum, int64_t columns, const char *from,
+                              size_t from_element, char *to, size_t to_element, weft_message *message) {
     const size_t before = (size_t)(columns / WEFT_DIST_BLOCK * WEFT_DIST_BLOCK);
     weft_combine_data data = WEFT_COMBINE_DATA_INIT;
     data.parts[0] = from;
     data.o = to;
     weft_status status = sum->first ? weft_dist_compute(work, sum->first, &data, message) : WEFT_OK;
-    data.parts[0] = from + before * sizeof(float);
+    data.parts[0] = from + before * from_element;
     data.o = to + before * to_element;
     return status || !sum->second ? status : weft_dist_compute(work, sum->second, &data, message);
 }
@@ -129,22 +128,27 @@ static weft_status run_blocks(weft_dist_work *work, const weft_dist_sum *sum, in
 weft_status weft_dist_gemm_add(weft_dist_work *work, const weft_dist_sum *sum, const weft_dist_pair *from,
                                const weft_dist_pair *to, weft_message *message) {
     const int64_t columns = work->dist->problem.gemm.batch * work->dist->problem.gemm.n;
-    return run_blocks(work, sum, columns, from->k, to->k, sizeof(float), message);
+    return run_blocks(work, sum, columns, from->k, sizeof(float), to->k, sizeof(float), message);
 }
 
-/* Sums of own rows begin with the bias: nobody else adds it. */
+/* Sums of own rows begin with the bias: nobody else adds it. Rows that have it are copied to as many that do not. */
 weft_status weft_dist_gemm_clear(const weft_pass *p) {
     weft_dist_work *work = p->work;
     const weft_gemm *all = &work->dist->problem.gemm;
     const weft_gemm_data *mine = p->in->fixed;
-    if (!work->dist->adds || !mine->bias) {
+    const weft_dist_memory *m = &work->memory;
+    const size_t row = p->row.k_sums;
+    char *sums = work->home.k;
+    if (!work->dist->adds || !mine->bias || work->keys == 0) {
         return WEFT_OK;
     }
-    for (int64_t i = 0; i < all->batch * all->n; i++) {
-        work->product->bias[i] = (float)weft_ref_load(all->bias_dtype, mine->bias, (size_t)i);
+    weft_status status = run_blocks(work, &work->product->widening, all->batch * all->n, mine->bias,
+                                    weft_dtype_bytes(all->bias_dtype), sums, sizeof(float), p->message);
+    for (size_t have = 1, rows = (size_t)work->keys; have < rows && !status; have *= 2) {
+        const size_t more = have < rows - have ? have : rows - have;
+        status = m->copy(m, sums + have * row, row, sums, row, row, more, p->message);
     }
-    return work->memory.copy(&work->memory, work->home.k, p->row.k_sums, work->product->bias, 0, p->row.k_sums,
-                             (size_t)work->keys, p->message);
+    return status;
 }
 
 /* ---- before and after the steps ---- */
@@ -196,7 +200,7 @@ static weft_status round_rows(weft_dist_work *work, const weft_gemm_data *mine, 
         char *c = (char *)mine->c + (size_t)(i * x->c.c_stride) * element;
         const char *sums = work->home.k + (size_t)(i * all->n) * sizeof(float);
         char *to = x->rounded ? x->rounded : c;
-        status = run_blocks(work, &x->rounding, all->n, sums, to, element, message);
+        status = run_blocks(work, &x->rounding, all->n, sums, sizeof(float), to, element, message);
         if (!status && x->rounded) {
             status = copy_matrix(work, to, (size_t)all->n * element, c, x->c.c_major, x->c.ldc, work->keys, all->n, element,
                                  1, message);

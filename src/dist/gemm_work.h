@@ -11,9 +11,8 @@ typedef struct weft_dist_product {
     weft_gemm ab, c;         /* this rank's A and B; its C: resolved, each right for these matrices only */
     int64_t a_rows, b_rows;  /* of this rank's matrices: A is (a_rows, b_rows), B (b_rows, columns), C (c_rows, columns) */
     int64_t columns, c_rows; /* any may be 0 */
-    weft_dist_sum rounding;
-    char *rounded; /* C by rows, where the caller's is by columns */
-    float *bias;   /* (batch, n) in fp32 */
+    weft_dist_sum rounding, widening; /* of sums to C; of a bias to sums */
+    char *rounded;                    /* C by rows, where the caller's is by columns; else null */
 } weft_dist_product;
 
 /* gemm.c: the product of a slice, of one of the batch, in packed matrices. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lend.h"
 #include "parts.h"
 #include "ref/ref.h"
 
@@ -133,24 +134,6 @@ size_t part_bytes(const part *m, int32_t rank, int i) {
     return (size_t)(m->w->s.p.batch * rows * t->heads * t->dim) * m->w->element;
 }
 
-/* Where a rank computes: on a GPU copies of the host's memory, which are copied back when they are given back. */
-static void *lend(const part *m, void *host, size_t bytes) {
-    uint64_t there = 0;
-    if (!m->gpu || !host) {
-        return host;
-    }
-    assert_int_equal(m->gpu->memory_new(&there, bytes ? bytes : 1), 0);
-    assert_int_equal(m->gpu->copy_in(there, host, bytes), 0);
-    return (void *)(uintptr_t)there;
-}
-
-static void take_back(const part *m, void *there, void *host, size_t bytes) {
-    if (m->gpu && host) {
-        assert_int_equal(m->gpu->copy_out(host, (uint64_t)(uintptr_t)there, bytes), 0);
-        assert_int_equal(m->gpu->memory_free((uint64_t)(uintptr_t)there), 0);
-    }
-}
-
 weft_status run_part(part *m, const weft_transport *transport) {
     const whole *w = m->w;
     weft_attention p = w->s.p;
@@ -202,14 +185,14 @@ weft_status run_part(part *m, const weft_transport *transport) {
     memset(m->lse, 0xff, lse_bytes);
     char *t[TENSORS];
     for (int i = 0; i < TENSORS; i++) {
-        t[i] = lend(m, m->t[i], part_bytes(m, m->rank, i));
+        t[i] = lend(m->gpu, m->t[i], part_bytes(m, m->rank, i));
     }
     weft_attention_data data = WEFT_ATTENTION_DATA_INIT;
-    float *lse = lend(m, m->lse, lse_bytes), *lent_sinks = lend(m, sinks, sizeof sinks);
-    float *lent_alibi = lend(m, alibi, sizeof alibi);
-    char *lent_bias = lend(m, bias, bias_bytes);
+    float *lse = lend(m->gpu, m->lse, lse_bytes), *lent_sinks = lend(m->gpu, sinks, sizeof sinks);
+    float *lent_alibi = lend(m->gpu, alibi, sizeof alibi);
+    char *lent_bias = lend(m->gpu, bias, bias_bytes);
     run.stream = m->stream;
-    run.kept = lend(m, kept, kept_bytes);
+    run.kept = lend(m->gpu, kept, kept_bytes);
     data.q = t[Q];
     data.k = t[K];
     data.v = t[V];
@@ -236,13 +219,13 @@ weft_status run_part(part *m, const weft_transport *transport) {
         status = weft_dist_run(m->dist[1], &g, &run, &m->message);
     }
     for (int i = 0; i < TENSORS; i++) {
-        take_back(m, t[i], m->t[i], part_bytes(m, m->rank, i));
+        take_back(m->gpu, t[i], m->t[i], part_bytes(m, m->rank, i));
     }
-    take_back(m, lse, m->lse, lse_bytes);
-    take_back(m, lent_sinks, sinks, sizeof sinks);
-    take_back(m, lent_alibi, alibi, sizeof alibi);
-    take_back(m, lent_bias, bias, bias_bytes);
-    take_back(m, run.kept, kept, kept_bytes);
+    take_back(m->gpu, lse, m->lse, lse_bytes);
+    take_back(m->gpu, lent_sinks, sinks, sizeof sinks);
+    take_back(m->gpu, lent_alibi, alibi, sizeof alibi);
+    take_back(m->gpu, lent_bias, bias, bias_bytes);
+    take_back(m->gpu, run.kept, kept, kept_bytes);
     for (int i = 0; i < 2; i++) {
         weft_dist_counted(m->dist[i], &m->counted[i]);
     }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lend.h"
 #include "problem/problem.h"
 #include "products.h"
 #include "ref/ref.h"
@@ -51,6 +52,22 @@ void draw_product(uint64_t *random, whole_product *w, int64_t most, int64_t leas
     }
 }
 
+static int64_t rounded_up(int64_t n, int64_t to) {
+    return (n + to - 1) / to * to;
+}
+
+void suit_gpu_product(whole_product *w) {
+    weft_gemm *p = &w->p;
+    w->aligned = 1;
+    p->k = rounded_up(p->k, 8);
+    p->a_major = p->c_major = WEFT_ROW_MAJOR;
+    p->c_dtype = p->c_dtype == WEFT_FP32 ? WEFT_FP32 : p->dtype;
+    if (p->batch > 1) { /* one begins where another ends */
+        p->n = rounded_up(p->n, 4);
+        p->extras &= w->ranks.cut == WEFT_CUT_M ? ~(WEFT_GEMM_BIAS | WEFT_GEMM_COLUMN_SCALE) : ~0;
+    }
+}
+
 /* ---- matrices ---- */
 
 static char *take(weft_dtype dtype, int64_t count, uint64_t *random) {
@@ -85,13 +102,14 @@ static size_t index_in(const part_matrix *m, int64_t batch, int64_t i, int64_t j
     return (size_t)(batch * m->stride + (m->major == WEFT_ROW_MAJOR ? i * m->ld + j : j * m->ld + i));
 }
 
-static part_matrix matrix_of(weft_dtype dtype, weft_major major, weft_chunk rows, weft_chunk columns, int64_t pad,
-                             int64_t batch) {
+static part_matrix matrix_of(const whole_product *w, weft_dtype dtype, weft_major major, weft_chunk rows,
+                             weft_chunk columns, int of) {
+    const int64_t pad = w->pad[of], batch = w->p.batch;
     part_matrix m = {rows.begin, rows.count, columns.begin, columns.count, 0, 0, major, dtype, NULL, 0};
     const int64_t inner = major == WEFT_ROW_MAJOR ? m.columns : m.rows,
                   outer = major == WEFT_ROW_MAJOR ? m.rows : m.columns;
-    m.ld = inner + pad;
-    m.stride = m.ld * outer + pad;
+    m.ld = rounded_up(inner + pad, w->aligned ? 8 : 1);
+    m.stride = rounded_up(m.ld * outer + pad, w->aligned ? 8 : 1);
     m.bytes = inner * outer > 0 ? (size_t)(batch * m.stride) * weft_dtype_bytes(dtype) : 0;
     return m;
 }
@@ -121,7 +139,7 @@ part_matrix product_c_of(const whole_product *w, const weft_dist *dist, int64_t 
     const weft_chunk own = lines_of(dist, rank, WEFT_OWN_LINES), rows = lines_of(dist, rank, WEFT_PART_ROWS);
     const weft_chunk all_rows = {0, p->m, 1}, all_columns = {0, p->n, 1};
     const int by_k = w->ranks.cut == WEFT_CUT_K;
-    return matrix_of(p->c_dtype, p->c_major, by_k ? rows : all_rows, by_k ? all_columns : own, w->pad[2], p->batch);
+    return matrix_of(w, p->c_dtype, p->c_major, by_k ? rows : all_rows, by_k ? all_columns : own, 2);
 }
 
 /* ---- a rank ---- */
@@ -159,8 +177,8 @@ weft_status run_product(part_product *m, const weft_transport *transport) {
     const weft_chunk own = lines_of(paper, m->rank, WEFT_OWN_LINES), rows = lines_of(paper, m->rank, WEFT_PART_ROWS);
     const weft_chunk all_m = {0, p.m, 1}, all_n = {0, p.n, 1}, all_k = {0, p.k, 1};
     const weft_chunk columns = by_k ? all_n : own;
-    part_matrix a = matrix_of(p.dtype, p.a_major, by_k ? all_m : rows, by_k ? own : all_k, w->pad[0], p.batch);
-    part_matrix b = matrix_of(p.dtype, p.b_major, by_k ? own : all_k, columns, w->pad[1], p.batch);
+    part_matrix a = matrix_of(w, p.dtype, p.a_major, by_k ? all_m : rows, by_k ? own : all_k, 0);
+    part_matrix b = matrix_of(w, p.dtype, p.b_major, by_k ? own : all_k, columns, 1);
     part_matrix residual = m->c = product_c_of(w, paper, m->rank);
     weft_dist_destroy(paper);
     pick(&a, w->a, p.m, p.k, p.batch);
@@ -174,21 +192,39 @@ weft_status run_product(part_product *m, const weft_transport *transport) {
     p.b_stride = b.stride;
     p.c_stride = m->c.stride;
     ranks.ranks = 0; /* as many as there are */
-    const weft_dist_options options = {sizeof options, &ranks, transport, NULL, &schedule, m->seconds};
+    weft_device gpu = WEFT_DEVICE_INIT;
+    gpu.kind = WEFT_DEVICE_CUDA;
+    const weft_dist_options options = {sizeof options, &ranks, transport, m->gpu ? &gpu : NULL, m->gpu ? NULL : &schedule,
+                                       m->seconds};
     status = weft_dist_create(&m->dist, &p, &options, &m->message);
     status = status ? status : weft_dist_expect(m->dist, m->rank, 0, &m->expected, &m->message);
     weft_gemm_data data = WEFT_GEMM_DATA_INIT;
     char *bias = pick_lines(w->bias, p.bias_dtype, p.batch, p.n, columns);
     char *scales = pick_lines((const char *)w->column_scale, WEFT_FP32, p.batch, p.n, columns);
-    data.a = a.at;
-    data.b = b.at;
-    data.c = m->c.at;
-    data.bias = p.extras & WEFT_GEMM_BIAS ? bias : NULL;
-    data.residual = p.extras & WEFT_GEMM_RESIDUAL ? residual.at : NULL;
-    data.scale = p.extras & WEFT_GEMM_SCALE ? w->scale : NULL;
-    data.row_scale = p.extras & WEFT_GEMM_ROW_SCALE ? w->row_scale : NULL;
-    data.column_scale = p.extras & WEFT_GEMM_COLUMN_SCALE ? (const float *)(const void *)scales : NULL;
-    status = status ? status : weft_dist_run(m->dist, &data, NULL, &m->message);
+    const size_t line = (size_t)p.batch * (size_t)columns.count;
+    const struct {
+        const void **at;
+        void *host;
+        size_t bytes;
+    } lent[] = {
+        {&data.a, a.at, a.bytes},
+        {&data.b, b.at, b.bytes},
+        {(const void **)&data.c, m->c.at, m->c.bytes},
+        {&data.bias, p.extras & WEFT_GEMM_BIAS ? bias : NULL, line * weft_dtype_bytes(p.bias_dtype)},
+        {&data.residual, p.extras & WEFT_GEMM_RESIDUAL ? residual.at : NULL, residual.bytes},
+        {(const void **)&data.scale, p.extras & WEFT_GEMM_SCALE ? w->scale : NULL, (size_t)p.batch * sizeof(float)},
+        {(const void **)&data.row_scale, p.extras & WEFT_GEMM_ROW_SCALE ? w->row_scale : NULL,
+         (size_t)(p.batch * p.m) * sizeof(float)},
+        {(const void **)&data.column_scale, p.extras & WEFT_GEMM_COLUMN_SCALE ? scales : NULL, line * sizeof(float)}};
+    for (size_t i = 0; i < sizeof lent / sizeof *lent; i++) {
+        *lent[i].at = lend(m->gpu, lent[i].host, lent[i].bytes);
+    }
+    weft_dist_run_options run = WEFT_DIST_RUN_INIT;
+    run.stream = m->stream;
+    status = status ? status : weft_dist_run(m->dist, &data, &run, &m->message);
+    for (size_t i = 0; i < sizeof lent / sizeof *lent; i++) {
+        take_back(m->gpu, (void *)(uintptr_t)*lent[i].at, lent[i].host, lent[i].bytes);
+    }
     weft_dist_counted(m->dist, &m->counted);
     free(a.at);
     free(b.at);

@@ -6,6 +6,7 @@
 #include <weft/dist.h>
 
 #include "../random.h"
+#include "cuda/driver/driver.h"
 
 #include "most_ranks.h"
 
@@ -13,6 +14,7 @@ typedef struct whole_product {
     weft_gemm p; /* of all ranks; leading dimensions are those of `all` below */
     weft_ranks ranks;
     int64_t pad[3];                    /* elements between lines of a rank's A, B and C */
+    int aligned;                       /* 1: lines begin at multiples of 16 bytes, as GPUs want them */
     char *a, *b, *c, *residual, *bias; /* (batch, rows, columns), packed row by row; c: before the run */
     float *scale, *row_scale, *column_scale;
 } whole_product;
@@ -29,7 +31,9 @@ typedef struct part_matrix {
 typedef struct part_product {
     const whole_product *w;
     int32_t rank;
-    double seconds; /* that are waited; 0: 60 */
+    double seconds;              /* that are waited; 0: 60 */
+    const weft_cuda_driver *gpu; /* null: it computes on the CPU. A context is current */
+    void *stream;                /* of the GPU */
     weft_status status;
     weft_message message;
     weft_dist *dist;
@@ -39,6 +43,7 @@ typedef struct part_product {
 
 /* Draws a problem of sizes up to `most`, over ranks between these. */
 void draw_product(uint64_t *random, whole_product *w, int64_t most, int64_t least_ranks, int64_t most_ranks);
+void suit_gpu_product(whole_product *w);               /* makes it one that GPUs take */
 void fill_product(whole_product *w, uint64_t *random); /* takes its matrices */
 void free_product(whole_product *w);
 

@@ -6,15 +6,6 @@
 #include "gpu_ranks.h"
 #include "shaken.h"
 
-static void *rank_on_gpu(void *at) {
-    thread_rank *r = at;
-    void *context;
-    enter_gpu(r->part);
-    thread_rank_run(r);
-    r->part->gpu->context_pop(&context);
-    return NULL;
-}
-
 static void run_all(const whole *w, part *parts, int bhsd, int keeps, int on_device, uint64_t *shakes) {
     const int32_t size = (int32_t)w->s.ranks.ranks;
     weft_threads *threads;
@@ -62,8 +53,8 @@ static void matches_the_reference(void **state) {
         run_all(&w, direct, bhsd, !keeps, WEFT_ANY_MEMORY, i % 2 ? NULL : &random);
         for (int32_t rank = 0; rank < w.s.ranks.ranks; rank++) {
             check_same(&staged[rank], &direct[rank]);
-            leave_gpu(&staged[rank]);
-            leave_gpu(&direct[rank]);
+            free_part_on_gpu(&staged[rank]);
+            free_part_on_gpu(&direct[rank]);
         }
         free_whole(&w);
         check_nothing_leaked(&before, counts());

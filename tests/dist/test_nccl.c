@@ -45,7 +45,7 @@ static void *open_rank(void *at) {
     options.size = r->size;
     options.seconds = r->part->seconds;
     options.words = r->words.size ? &r->words : NULL;
-    enter_gpu(r->part);
+    enter_gpu(&r->part->gpu, &r->part->stream);
     r->transport = (weft_transport)WEFT_TRANSPORT_INIT;
     r->opened = weft_nccl_open(&r->nccl, &options, &r->transport, &r->message);
     assert_true(r->opened || (r->transport.rank == r->rank && r->transport.size == r->size));
@@ -102,7 +102,7 @@ static void finish(ranks *all) {
         weft_dist_destroy(all->parts[i].dist[1]);
         all->parts[i].dist[0] = all->parts[i].dist[1] = NULL;
         weft_nccl_close(all->list[i].nccl);
-        leave_gpu(&all->parts[i]);
+        free_part_on_gpu(&all->parts[i]);
     }
     weft_threads_destroy(all->threads);
 }

@@ -370,6 +370,31 @@ def test_ranks_with_a_gpu_each(cupy, how):
             assert_close(mine, theirs[:, rows], "float16")
 
 
+@pytest.mark.parametrize("how", ["staged", "words"])
+@pytest.mark.parametrize("cut", ["m", "k"])
+def test_products_over_ranks_with_a_gpu_each(cupy, how, cut):
+    size, m, n, k = 3, 50, 96, 72
+    if how != "staged" and not os.environ.get("WEFT_NCCL_LIBRARY"):
+        pytest.skip("WEFT_NCCL_LIBRARY names no fake NCCL")
+    a, b = (np.random.default_rng(seed).standard_normal(shape).astype(np.float16) for seed, shape in enumerate(((m, k), (k, n))))
+    expected = a.astype(np.float32) @ b
+
+    def part_of(x, axis, lines):
+        x = x.take(lines, axis)
+        part = on_device(x.shape, np.float16)
+        part[...] = x
+        return ndarray(part)
+
+    def run(group):
+        made = weft.dist.Matmul(weft.Gemm(m, n, k, "fp16"), group, cut=cut)
+        c = made(*(part_of(x, *made._lines(of, None)) for of, x in (("a", a), ("b", b))))
+        assert made.counted() == made.expected()
+        return made._lines("c", None), c.array
+
+    for (axis, lines), found in on_ranks(ranks_by(how, size), run):
+        assert_close(found, expected.take(lines, axis), "float16")
+
+
 def test_ranks_on_gpus_refuse(cupy, monkeypatch):
     q = array(0, 1, 8, 2, 32)
     group = weft.dist.Threads(1).rank(0)
@@ -379,6 +404,9 @@ def test_ranks_on_gpus_refuse(cupy, monkeypatch):
         weft.dist.join(q, group)
     with pytest.raises(weft.Invalid, match="k and q are on different devices"):
         weft.dist.attention(q, ndarray(q.array, 1), q, group=group)
+    x = on_device((8, 8), np.float16)
+    with pytest.raises(weft.Invalid, match="b and a are on different devices"):
+        weft.dist.matmul(ndarray(x), ndarray(x, 1), cut="m", group=group)
     with pytest.raises(weft.Invalid, match="id has 3 bytes"):
         weft.dist.Nccl(0, 1, b"abc")
     if os.environ.get("WEFT_NCCL_LIBRARY"):

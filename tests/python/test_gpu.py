@@ -448,3 +448,23 @@ def test_ranks_on_one_gpu():
     for got in found:
         for mine, theirs in zip(got, wanted):
             assert (mine.float() - theirs.float()).abs().max() <= 0.02 * max(1, theirs.float().abs().max().item())
+
+
+@pytest.mark.parametrize("cut", ["m", "k"])
+def test_products_of_ranks_on_one_gpu(cut):
+    """Ranks that are threads share the GPU and stage their messages."""
+    a, b = normal(384, 512), normal(512, 1024)
+    wanted = a.float() @ b.float()
+    threads, found = weft.dist.Threads(4), [None] * 4
+
+    def run(rank):
+        made = weft.dist.Matmul(weft.Gemm(384, 1024, 512, "bf16"), threads.rank(rank), cut=cut)
+        found[rank] = made.join(made(made.pick(a, "a"), made.pick(b, "b")))
+
+    started = [threading.Thread(target=run, args=(rank,)) for rank in range(4)]
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
+    for got in found:
+        assert (got.float() - wanted).abs().max() <= 0.02 * wanted.abs().max()
