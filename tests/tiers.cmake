@@ -23,7 +23,7 @@ set(WEFT_TESTS_nightly site documents_all hopper_backward_emulated_more hopper_a
 set(WEFT_TESTS_sanitize_nightly test_recommend test_priced)
 
 # Also run with the thread sanitizer.
-set(WEFT_TESTS_threads test_cpu test_grouped test_kv_cache test_attention_features test_backward test_decode test_stealing test_driver test_plan_cuda test_plan test_tune test_dist test_products test_failures)
+set(WEFT_TESTS_threads test_lives test_cpu test_grouped test_kv_cache test_attention_features test_backward test_decode test_stealing test_driver test_plan_cuda test_plan test_tune test_dist test_products test_failures)
 
 # The longest, which start first: a core that waits for the last test is idle.
 set(WEFT_TESTS_first hopper_attention_emulated cppcheck wheel cli_plan python readme tuning_faults hopper_gemm_emulated study_emulated test_cpu

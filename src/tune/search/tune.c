@@ -9,22 +9,23 @@
 #include "tune/store/known.h"
 #include "tune/store/store.h"
 
-/* The store while a race goes on. */
+/* What is known of the store while a race goes on. It is open only for as long as it is asked or written, so that no fork
+ * has to wait for a race. */
 typedef struct keeper {
-    weft_store *store; /* null: there is none to write to */
     weft_tune_key key;
-    weft_status status;
+    weft_status status; /* of the last use; once that fails, the race goes on without the store */
     weft_message why;
     weft_candidates candidates;
 } keeper;
 
-/* Keeps what was measured of one candidate; when that fails, the race goes on without the store. */
+/* Keeps what was measured of one candidate. */
 static void keep_trial(void *user, const weft_tuned *trial) {
     keeper *k = user;
-    if (k->store && (k->status = weft_store_put_trial(k->store, &k->key, trial, &k->why)) != WEFT_OK) {
-        weft_store_close(k->store);
-        k->store = NULL;
+    weft_store *store = NULL;
+    if (k->status == WEFT_OK && (k->status = weft_store_open(&store, 1, &k->why)) == WEFT_OK) {
+        k->status = weft_store_put_trial(store, &k->key, trial, &k->why);
     }
+    weft_store_close(store);
 }
 
 /* Takes up what an earlier, unfinished tuning measured. */
@@ -35,6 +36,14 @@ static void take_trial(void *user, const weft_tuned *trial) {
             c->list[i].rough = trial->seconds;
         }
     }
+}
+
+static void take_trials(keeper *k) {
+    weft_store *store = NULL;
+    if (weft_store_open(&store, 0, NULL) == WEFT_OK) {
+        (void)weft_store_trials(store, &k->key, take_trial, k, NULL);
+    }
+    weft_store_close(store);
 }
 
 static weft_status read_options(weft_tune_options *ours, const weft_tune_options *theirs, weft_message *message) {
@@ -84,8 +93,8 @@ static weft_status race(const weft_plan *draft, const weft_tune_options *o, keep
         r.state.dropped_from = candidates->dropped_from;
         r.state.refused = (int64_t)candidates->refused;
         bench->patience = o->patience;
-        if (k->store && !o->again) {
-            (void)weft_store_trials(k->store, &k->key, take_trial, k, NULL);
+        if (k->status == WEFT_OK && !o->again) {
+            take_trials(k);
         }
         status = weft_race_run(&r, message);
         *tuned = r.best;
@@ -101,17 +110,27 @@ static weft_status race(const weft_plan *draft, const weft_tune_options *o, keep
 
 /* Writes the result; trials are needed no longer once it is whole. */
 static weft_status keep(keeper *k, const weft_tuned *tuned, weft_message *message) {
-    if (!k->store) {
-        if (message) {
-            *message = k->why;
-        }
-        return k->status;
+    weft_store *store = NULL;
+    if (k->status == WEFT_OK && (k->status = weft_store_open(&store, 1, &k->why)) == WEFT_OK) {
+        k->status = weft_store_put(store, &k->key, tuned, &k->why);
     }
-    weft_status status = weft_store_put(k->store, &k->key, tuned, message);
-    if (status == WEFT_OK && tuned->whole) {
-        status = weft_store_drop_trials(k->store, &k->key, message);
+    if (k->status == WEFT_OK && tuned->whole) {
+        k->status = weft_store_drop_trials(store, &k->key, &k->why);
     }
-    return status;
+    weft_store_close(store);
+    if (k->status && message) {
+        *message = k->why;
+    }
+    return k->status;
+}
+
+/* Whether the class is tuned as a whole. */
+static int look_up(keeper *k, int again, weft_tuned *tuned) {
+    weft_store *store = NULL;
+    k->status = weft_store_open(&store, 1, &k->why);
+    const int found = store && !again && weft_store_find(store, &k->key, tuned, NULL) == WEFT_OK && tuned->whole;
+    weft_store_close(store);
+    return found;
 }
 
 weft_status weft_tune_draft(const weft_plan *draft, const weft_tune_options *options, weft_tuned *tuned,
@@ -127,13 +146,10 @@ weft_status weft_tune_draft(const weft_plan *draft, const weft_tune_options *opt
     if (status || (status = weft_tune_key_make(&k.key, draft, message))) {
         return status;
     }
-    if (!o.forgetful) {
-        k.status = weft_store_open(&k.store, 1, &k.why);
-        if (k.store && !o.again && weft_store_find(k.store, &k.key, tuned, NULL) == WEFT_OK && tuned->whole) {
-            weft_store_close(k.store);
-            weft_known_put(draft, tuned);
-            return WEFT_OK;
-        }
+    k.status = o.forgetful ? WEFT_NOT_FOUND : WEFT_OK;
+    if (!o.forgetful && look_up(&k, o.again, tuned)) {
+        weft_known_put(draft, tuned);
+        return WEFT_OK;
     }
     status = race(draft, &o, &k, tuned, state, message);
     if (status == WEFT_OK && !o.forgetful) {
@@ -141,7 +157,6 @@ weft_status weft_tune_draft(const weft_plan *draft, const weft_tune_options *opt
         status = keep(&k, tuned, message);
         status = status == WEFT_UNSUPPORTED || status == WEFT_NO_MEMORY ? WEFT_IO : status;
     }
-    weft_store_close(k.store);
     return status;
 }
 

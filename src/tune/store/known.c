@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fork.h"
 #include "base/status.h"
 #include "tune/store/store.h"
 
@@ -59,6 +60,7 @@ static int make_room(void) {
 }
 
 static void remember(const weft_tune_number *number, const weft_tuned *tuned, uint64_t stamp) {
+    weft_fork_hold();
     pthread_rwlock_wrlock(&lock);
     if (make_room()) {
         entry *e = place(number);
@@ -72,6 +74,7 @@ static void remember(const weft_tune_number *number, const weft_tuned *tuned, ui
         }
     }
     pthread_rwlock_unlock(&lock);
+    weft_fork_release();
 }
 
 /* Asks the store. */
@@ -91,6 +94,7 @@ weft_status weft_known_find(const weft_plan *draft, weft_tuned *tuned, weft_mess
     int found = 0, missing = 0;
     uint64_t stamp = 0;
     weft_tune_number_make(&number, draft);
+    weft_fork_hold();
     pthread_rwlock_rdlock(&lock);
     if (places > 0) {
         const entry *e = place(&number);
@@ -102,6 +106,7 @@ weft_status weft_known_find(const weft_plan *draft, weft_tuned *tuned, weft_mess
         }
     }
     pthread_rwlock_unlock(&lock);
+    weft_fork_release();
     if (found) {
         return WEFT_OK;
     }
@@ -123,11 +128,13 @@ void weft_known_put(const weft_plan *draft, const weft_tuned *tuned) {
 }
 
 size_t weft_known_clear(void) {
+    weft_fork_hold();
     pthread_rwlock_wrlock(&lock);
     const size_t bytes = places * sizeof *table;
     free(table);
     table = NULL;
     places = used = 0;
     pthread_rwlock_unlock(&lock);
+    weft_fork_release();
     return bytes;
 }

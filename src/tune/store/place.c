@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/fork.h"
 #include "tune/store/store.h"
 
 size_t weft_tunings_path(char *path, size_t size) {
@@ -56,13 +57,16 @@ static weft_message note; /* under the lock; "" when there is nothing */
 void weft_store_note(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
+    weft_fork_hold();
     pthread_mutex_lock(&lock);
     vsnprintf(note.text, sizeof note.text, format, arguments);
     pthread_mutex_unlock(&lock);
+    weft_fork_release();
     va_end(arguments);
 }
 
 int weft_tunings_notice(weft_message *notice) {
+    weft_fork_hold();
     pthread_mutex_lock(&lock);
     const int there = note.text[0] != '\0';
     if (there && notice) {
@@ -70,5 +74,6 @@ int weft_tunings_notice(weft_message *notice) {
     }
     note.text[0] = '\0';
     pthread_mutex_unlock(&lock);
+    weft_fork_release();
     return there;
 }

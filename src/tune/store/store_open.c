@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/status.h"
 #include "tune/store/sqlite_store.h"
 
@@ -170,6 +171,7 @@ weft_status weft_store_open(weft_store **result, int to_write, weft_message *mes
         make_folder(store->path);
     }
     snprintf(lock_path, sizeof lock_path, "%s.lock", store->path);
+    weft_fork_hold();
     const int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     while (lock >= 0 && flock(lock, LOCK_EX) != 0 && errno == EINTR) {
     }
@@ -189,6 +191,7 @@ weft_status weft_store_open(weft_store **result, int to_write, weft_message *mes
 void weft_store_close(weft_store *store) {
     if (store) {
         close_file(store);
+        weft_fork_release();
         free(store);
     }
 }
