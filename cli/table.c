@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "cli.h"
 
 static int64_t given_width;
@@ -20,7 +21,7 @@ int table_width(void) {
     if (given_width > 0 || !isatty(STDOUT_FILENO)) {
         return given_width < 4096 ? (int)given_width : 4096;
     }
-    const char *columns = getenv("COLUMNS");
+    const char *columns = weft_environment(WEFT_VARIABLE_COLUMNS);
     const int known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
     const long width = known ? size.ws_col : columns ? strtol(columns, NULL, 10) : 80;
     return width > 0 && width < 4096 ? (int)width : 80;

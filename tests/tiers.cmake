@@ -10,7 +10,7 @@ set(WEFT_TIER_fuzz gate)
 set(WEFT_TIER_lint gate)
 set(WEFT_TIER_tool gate)
 set(WEFT_TIER_gpu gpu)
-set(WEFT_TESTS_quick format shellcheck json openmp deps clocks tiers layers operations cli)
+set(WEFT_TESTS_quick format shellcheck json environment openmp deps clocks tiers layers operations cli)
 set(WEFT_TESTS_gate test_energy)
 set(WEFT_TESTS_nightly site documents_all hopper_backward_emulated_more hopper_attention_emulated_fp16 hopper_bias_emulated_all pages pages_access launches recommend_all reproduce_sawtooth reproduce_cutile reproduce_tile-scheduling reproduce_spark-gemm
     reproduce_numa reproduce_h200 reproduce_context-parallel cli_progress_all cli_memory_report mpi_dist_1_large mpi_dist_2_large mpi_dist_3_large mpi_dist_4_large

@@ -67,11 +67,13 @@ static void put_head(const char *name, const char *text, const char *synopsis) {
 static void put_first_page(void) {
     static const struct {
         const char *name, *text;
-    } environment[] = {{"OMP_NUM_THREADS", "how many threads CPU kernels and the simulator take"},
-                       {"WEFT_TUNING_DB", "the file in which 'weft tune' keeps what it measured"},
-                       {"WEFT_CUDA_DRIVER", "the CUDA driver's library, in place of libcuda.so.1"},
-                       {"WEFT_CUPTI", "the library of the hardware counters, in place of the one beside the driver"},
-                       {"COLUMNS", "the width of tables, where the terminal does not tell its own"}},
+    } environment[] =
+        {
+            {"OMP_NUM_THREADS", "how many threads CPU kernels and the simulator take"},
+#define WEFT_VARIABLE(variable, name, loads_code, text) {name, text},
+#include "base/environment.def"
+#undef WEFT_VARIABLE
+        },
       codes[] = {{"0", "success"},
                  {"1", "a check failed: a wrong result, a row outside its tolerance"},
                  {"2", "bad usage; one line on standard error says what was wrong"}};

@@ -13,6 +13,7 @@
 #include <weft/study.h>
 #include <weft/tune.h>
 
+#include "base/environment.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "cli.h"
@@ -95,7 +96,7 @@ static void examine_build(doctor *d) {
         tell(d, NO, "tuning store", "build where libsqlite3-dev is installed", "%s", message.text);
     } else if (length == 0 || length >= sizeof path) {
         tell(d, NO, "tuning store", "name a file in WEFT_TUNING_DB", "there is no place for it");
-    } else if (access(path, F_OK) != 0 && !getenv("WEFT_TUNING_DB")) {
+    } else if (access(path, F_OK) != 0 && !weft_environment(WEFT_VARIABLE_TUNING_DB)) {
         tell(d, WORKS, "tuning store", "", "%s, which the first 'weft tune' makes", path);
     } else if (listed || weft_file_check(path, &message)) {
         tell(d, NO, "tuning store", "name another file in WEFT_TUNING_DB, or put right who may write there", "%s",

@@ -10,6 +10,7 @@
 
 #include <weft/tune.h>
 
+#include "base/environment.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "cli.h"
@@ -105,8 +106,8 @@ static weft_status check_store(const tuning *t, const problem *p, const weft_sch
     weft_tuned tuned = WEFT_TUNED_INIT;
     weft_message unused;
     const size_t length = weft_tunings_path(path, sizeof path);
-    const char *named = getenv("WEFT_TUNING_DB");
-    const int is_made = length > 0 && length < sizeof path && (access(path, F_OK) == 0 || (named && *named));
+    const int is_made =
+        length > 0 && length < sizeof path && (access(path, F_OK) == 0 || weft_environment(WEFT_VARIABLE_TUNING_DB));
     if (!is_made || (!t->s->again && weft_tuned_find(p, schedule, device, &tuned, &unused) == WEFT_OK)) {
         return WEFT_OK;
     }

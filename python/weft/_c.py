@@ -12,7 +12,7 @@ import struct
 import sys
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t
 from ctypes import c_uint32, c_uint64, c_void_p, sizeof
-from typing import Callable, Dict, Tuple
+from typing import Callable, Dict, Optional, Tuple
 
 from . import errors
 
@@ -277,9 +277,15 @@ def path_of(name: str) -> str:
     return next(filter(os.path.exists, paths), paths[0])
 
 
+def variable(name: str) -> Optional[str]:
+    """An environment variable that names a library; None in a process with rights that its caller has not."""
+    has_others_rights = (os.getuid(), os.getgid()) != (os.geteuid(), os.getegid())
+    return None if has_others_rights else os.environ.get(name)
+
+
 def _load() -> ctypes.CDLL:
     """The library that the variable WEFT_LIBRARY names, or the one that pip installs."""
-    path = os.environ.get("WEFT_LIBRARY") or path_of("libweft.so")
+    path = variable("WEFT_LIBRARY") or path_of("libweft.so")
     if not os.path.exists(path):
         raise ImportError(f"weft: there is no library at {path}: run `pip install .`, or name one in WEFT_LIBRARY")
     library = ctypes.CDLL(path)

@@ -177,7 +177,7 @@ class Nccl(Group):
 def _mpi_library() -> ctypes.CDLL:
     """libweft_mpi: named by WEFT_MPI_LIBRARY, beside this file or beside the library, or where the system has it."""
     beside = [folder for folder in (_c.path_of("libweft_mpi.so"), os.path.join(os.path.dirname(_c.library._name), "libweft_mpi.so"))]
-    names = [os.environ.get("WEFT_MPI_LIBRARY"), *filter(os.path.exists, beside), "libweft_mpi.so"]
+    names = [_c.variable("WEFT_MPI_LIBRARY"), *filter(os.path.exists, beside), "libweft_mpi.so"]
     for name in filter(None, names):
         try:
             library = ctypes.CDLL(name)

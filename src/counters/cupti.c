@@ -3,9 +3,9 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/status.h"
 
 /* By name, where the linker looks; then where CUDA's installers put it. */
@@ -48,7 +48,7 @@ static weft_status resolve(weft_cupti *cupti, weft_message *message) {
 
 weft_status weft_cupti_load(weft_cupti *cupti, const char *path, weft_message *message) {
     memset(cupti, 0, sizeof *cupti);
-    path = path ? path : getenv("WEFT_CUPTI");
+    path = path ? path : weft_environment(WEFT_VARIABLE_CUPTI);
     if (path) {
         cupti->library = open_library(path);
     }

@@ -1,9 +1,9 @@
 #include "counters/nvml.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/status.h"
 
 /* dlsym gives an object pointer; POSIX says that its bits are the function's. */
@@ -14,8 +14,8 @@ static int find(void *library, const char *name, void *function) {
 }
 
 static weft_status load(weft_nvml *nvml, weft_message *message) {
-    const char *path = getenv("WEFT_NVML"), *missing = NULL;
-    nvml->library = dlopen(path && *path ? path : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    const char *path = weft_environment(WEFT_VARIABLE_NVML), *missing = NULL;
+    nvml->library = dlopen(path ? path : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!nvml->library) {
         const char *reason = dlerror();
         return weft_fail(message, WEFT_NOT_FOUND, "energy needs NVML, which comes with the driver: %.160s",

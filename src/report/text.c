@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "base/file.h"
 #include "base/status.h"
 #include "report/bytes.h"
@@ -156,9 +157,9 @@ static weft_status play(const weft_view *view, weft_still_grid *grids, int8_t **
 }
 
 weft_status weft_text_play(const weft_view *view) {
-    const char *terminal = getenv("TERM");
+    const char *terminal = weft_environment(WEFT_VARIABLE_TERM);
     struct winsize size = {24, 80, 0, 0};
-    if (!terminal || strcmp(terminal, "dumb") == 0 || getenv("NO_COLOR")) {
+    if (!terminal || strcmp(terminal, "dumb") == 0 || weft_environment(WEFT_VARIABLE_NO_COLOR)) {
         return weft_text_write(view, NULL, NULL);
     }
     ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);

@@ -2,6 +2,7 @@
 #include "stores.h"
 
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #include "tune/store/store.h"
 
@@ -268,10 +269,41 @@ static void places(void **state) {
     store_end();
 }
 
+/* A file's mode beside `path`, whose name ends in `end`. */
+static unsigned mode_of(const char *end) {
+    char path[160];
+    struct stat info;
+    snprintf(path, sizeof path, "%s%s", store_path, end);
+    assert_int_equal(stat(path, &info), 0);
+    return info.st_mode & 0777U;
+}
+
+/* What a store holds is its owner's alone, whatever the process gives files that it makes. A mode that is there stays. */
+static void private_files(void **state) {
+    (void)state;
+    const mode_t before = umask(0);
+    store_begin();
+    weft_store *store = opened(1);
+    assert_int_equal(mode_of(""), 0600);
+    assert_int_equal(mode_of("-wal"), 0600);
+    assert_int_equal(mode_of("-shm"), 0600);
+    assert_int_equal(mode_of(".lock"), 0600);
+    weft_store_close(store);
+    assert_int_equal(chmod(store_path, 0640), 0);
+    put(1);
+    assert_int_equal(mode_of(""), 0640);
+    store_write_file("garbage, and no store", 22);
+    put(1); /* set aside, and a new one begun */
+    assert_int_equal(store_files(".aside-"), 1);
+    assert_int_equal(mode_of(""), 0600);
+    store_end();
+    (void)umask(before);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows),     cmocka_unit_test(trials),          cmocka_unit_test(bad_files),
         cmocka_unit_test(bad_page), cmocka_unit_test(older_and_newer), cmocka_unit_test(strange_rows),
-        cmocka_unit_test(places)};
+        cmocka_unit_test(places),   cmocka_unit_test(private_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* Which kernels this processor can run, and which are taken. */
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "cpu/kernel/features.h"
 #include "cpu/kernel/kernel.h"
 
@@ -67,7 +67,7 @@ static int is_worth_it(const weft_cpu_kernel *kernel, weft_cpu_use use) {
 
 const weft_cpu_kernel *weft_cpu_choose(weft_cpu_use use, weft_dtype dtype) {
     ask_once();
-    const char *wanted = getenv("WEFT_CPU");
+    const char *wanted = weft_environment(WEFT_VARIABLE_CPU);
     const weft_cpu_kernel *best = NULL;
     for (size_t i = 0; i < count; i++) {
         const weft_cpu_kernel *kernel = choices[i].kernel;

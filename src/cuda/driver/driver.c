@@ -2,9 +2,9 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/status.h"
 
 /* cuLibraryLoadData came with CUDA 12.0; what a toolkit compiles needs a driver of its own generation. */
@@ -50,8 +50,8 @@ static weft_status start(weft_cuda_driver *driver, weft_message *message) {
 }
 
 static weft_status load(weft_cuda_driver *driver, weft_message *message) {
-    const char *wanted = getenv("WEFT_CUDA_DRIVER");
-    void *library = dlopen(wanted && *wanted ? wanted : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    const char *wanted = weft_environment(WEFT_VARIABLE_CUDA_DRIVER);
+    void *library = dlopen(wanted ? wanted : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         const char *reason = dlerror();
         return weft_fail(message, WEFT_NOT_FOUND, "no CUDA driver: %.180s", reason ? reason : "libcuda.so.1 does not load");

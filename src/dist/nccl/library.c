@@ -2,8 +2,8 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdlib.h>
 
+#include "base/environment.h"
 #include "base/status.h"
 
 /* Fills the struct; returns the name of an entry point that is missing, or null. */
@@ -18,8 +18,8 @@ static const char *fill(weft_nccl_library *nccl, void *library) {
 }
 
 static weft_status load(weft_nccl_library *nccl, weft_message *message) {
-    const char *wanted = getenv("WEFT_NCCL_LIBRARY");
-    void *library = dlopen(wanted && *wanted ? wanted : "libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    const char *wanted = weft_environment(WEFT_VARIABLE_NCCL_LIBRARY);
+    void *library = dlopen(wanted ? wanted : "libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         const char *reason = dlerror();
         return weft_fail(message, WEFT_NOT_FOUND, "no NCCL: %.180s", reason ? reason : "libnccl.so.2 does not load");

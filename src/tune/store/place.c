@@ -3,24 +3,25 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/environment.h"
 #include "base/fork.h"
 #include "tune/store/store.h"
 
 size_t weft_tunings_path(char *path, size_t size) {
-    const char *named = getenv("WEFT_TUNING_DB"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *named = weft_environment(WEFT_VARIABLE_TUNING_DB), *home = weft_environment(WEFT_VARIABLE_HOME),
+               *cache = weft_environment(WEFT_VARIABLE_XDG_CACHE_HOME);
     int length = 0;
     if (size > 0) {
         path[0] = '\0';
     }
-    if (named && *named) {
+    if (named) {
         length = snprintf(path, size, "%s", named);
     } else if (cache && *cache == '/') { /* the convention: a relative one does not count */
         length = snprintf(path, size, "%s/weft/tuning.db", cache);
-    } else if (home && *home) {
+    } else if (home) {
         length = snprintf(path, size, "%s/.cache/weft/tuning.db", home);
     }
     return length > 0 ? (size_t)length : 0;

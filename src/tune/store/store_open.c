@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "base/fork.h"
 #include "base/status.h"
 #include "tune/store/sqlite_store.h"
@@ -75,9 +76,8 @@ static const char *reason(weft_store_verdict v) {
 
 /* Makes the folder of the default place; a place that the user names has one. */
 static void make_folder(const char *path) {
-    const char *named = getenv("WEFT_TUNING_DB");
     char folder[1024];
-    if (named && *named) {
+    if (weft_environment(WEFT_VARIABLE_TUNING_DB)) {
         return;
     }
     snprintf(folder, sizeof folder, "%s", path);
@@ -88,9 +88,20 @@ static void make_folder(const char *path) {
     }
 }
 
+/* Makes an empty file that is its owner's alone, where there is none: what SQLite makes, all may read. The log that it
+ * writes beside has the same mode. A file that is there is not opened: closing it would end the locks that SQLite has on
+ * it. */
+static void make_private(const char *path) {
+    const int file = access(path, F_OK) == 0 ? -1 : open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (file >= 0) {
+        close(file);
+    }
+}
+
 /* Looks at the file and mends what can be mended, while no other process does. */
 static weft_status open_to_write(weft_store *store, weft_message *message) {
     for (int again = 0; again < 2; again++) {
+        make_private(store->path);
         int result = open_file(store, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, store->path);
         const weft_store_verdict v = result ? WEFT_STORE_UNREADABLE : weft_store_judge(store, &result);
         if (v == WEFT_STORE_NEWER) {
