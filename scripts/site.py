@@ -24,7 +24,7 @@ LINK = re.compile(r"`[^`\n]*`|(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")  # or code, whic
 
 
 def pages():
-    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(ROOT.glob("docs/**/*.md"))]
 
 
 def anchor(heading):

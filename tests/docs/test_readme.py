@@ -112,7 +112,7 @@ class Readme(unittest.TestCase):
         self.assertEqual(sorted(output.split()), sorted(f"{m}{n}" for m in range(3) for n in range(4)))
 
     def test_links(self):
-        roots = [os.path.join(ROOT, name) for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+        roots = [os.path.join(ROOT, name) for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
         pages = [*roots, *glob.glob(os.path.join(ROOT, "docs", "**", "*.md"), recursive=True)]
         self.assertGreater(len(pages), 20)
         for page in pages:
