@@ -6,6 +6,7 @@
 #   make nightly  all that needs no GPU    make test-gpu  the tests that need one
 #   make dist     the source tarball      make wheel    a Python wheel that needs nothing but glibc
 #   make lint format clean                make deb      Debian packages: all three in build/packages
+#   make interface  the list of what programs are compiled against
 # make nightly is make test, make fuzz and these:
 #   make test-all       every test, on kernels for all chips
 #   make test-sanitize  the unit tests with sanitizers, searching for leaks
@@ -26,7 +27,7 @@ CUDA ?= AUTO
 MAKEFLAGS += --no-print-directory
 
 .PHONY: all demo quick test nightly test-all test-sanitize test-threads test-cross test-gpu bench install dist wheel deb docs fuzz lint format clean \
-        deps-build deps-test deps-cross deps-docs deps-wheel deps-deb configure-test configure-sanitize
+        interface deps-build deps-test deps-cross deps-docs deps-wheel deps-deb configure-test configure-sanitize
 
 all: deps-build
 	cmake -S . -B $(BUILD)/release -DCMAKE_BUILD_TYPE=Release -DWEFT_CUDA=$(CUDA)
@@ -134,6 +135,12 @@ fuzz: configure-sanitize
 lint: configure-test
 	cmake --build $(BUILD)/test -j $(JOBS)
 	cd $(BUILD)/test && $(CTEST) -L lint
+
+# With the debug information that the list is read from.
+interface: deps-test
+	cmake -S . -B $(BUILD)/quick $(DEVELOPER) -DWEFT_CUDA=OFF
+	cmake --build $(BUILD)/quick -j $(JOBS) --target weft_shared
+	scripts/interface.py write $(BUILD)/quick/libweft.so
 
 format: deps-test
 	scripts/sources.sh | xargs clang-format -i

@@ -29,6 +29,7 @@ libclang-rt-dev test -n "$(find /usr/lib/llvm-* -name 'libclang_rt.fuzzer*' -pri
 clang-format command -v clang-format
 cppcheck command -v cppcheck
 shellcheck command -v shellcheck
+abigail-tools command -v abidw
 libcmocka-dev pkg-config --exists cmocka
 libopenmpi-dev pkg-config --exists ompi-c
 openmpi-bin command -v mpirun

@@ -42,7 +42,7 @@ wants() {
 }
 
 ask test
-wants cmake clang libcmocka-dev chromium-headless-shell shellcheck
+wants cmake clang abigail-tools libcmocka-dev chromium-headless-shell shellcheck
 ask deb
 wants debhelper lintian debootstrap
 ask cross
