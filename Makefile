@@ -110,7 +110,7 @@ install: all
 
 # Packages, described in docs/packaging.md. Each is built from the tarball.
 dist:
-	scripts/dist.sh $(BUILD)/packages
+	@scripts/sbom.py "$$(scripts/dist.sh $(BUILD)/packages)"
 
 # CROSS=1: for the other architecture.
 wheel: deps-wheel $(if $(CROSS),deps-cross)

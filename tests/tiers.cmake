@@ -16,7 +16,7 @@ set(WEFT_TESTS_nightly site documents_all hopper_backward_emulated_more hopper_a
     reproduce_numa reproduce_h200 reproduce_context-parallel cli_progress_all cli_memory_report mpi_dist_1_large mpi_dist_2_large mpi_dist_3_large mpi_dist_4_large
     mpi_dist_8_large mpi_failures_KILL_all-gather_forward_0 mpi_failures_KILL_heads_backward_9 mpi_failures_STOP_ring_forward_1
     mpi_failures_STOP_ring_backward_5 mpi_failures_STOP_ring_k_2 mpi_products_1_large mpi_products_2_large mpi_products_3_large
-    mpi_products_4_large mpi_products_8_large package_dist package_wheel package_wheel_cross package_deb package_reproducible)
+    mpi_products_4_large mpi_products_8_large package_dist package_sbom package_wheel package_wheel_cross package_deb package_reproducible)
 
 # With the address and undefined-behaviour sanitizers only at night: long comparisons of searches and prices with whole
 # simulations, whose code the tests of the simulator and of searches run with sanitizers in the gate.
