@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 name=weft-$(sed -n 's/^#define WEFT_VERSION *"\(.*\)"/\1/p' include/weft/weft.h)
 files() {
     if [ -e .git ]; then
-        git ls-files -z -- . ':!.ci'
+        git ls-files -z -- . ':!.ci' ':!.github'
     else
         find . \( -path ./build -o -name __pycache__ \) -prune -o -type f -printf '%P\0'
     fi
