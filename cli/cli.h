@@ -11,8 +11,8 @@
 /* A verb: `weft NAME [WORDS] [options]`. */
 typedef struct verb {
     const char *name;
-    const char *words;  /* what stands before the options, for the usage line */
-    const char *text;   /* "": help does not list it */
+    const char *words;  /* what stands before the options, for the usage line, as help_expand() takes it */
+    const char *text;   /* the same; "": help does not list it */
     int sets;           /* of enum option_set; with SET_PROBLEM, a word names an operation */
     size_t least, most; /* how many words */
     int (*run)(const settings *s, const char *const *words, size_t count);

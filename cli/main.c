@@ -23,21 +23,21 @@ const verb verb_table[] = {
                    0, 1, cmd_machines, {"h200", "probe -o mine.ini"}},
     {"profiles",   "[NAME|FILE]",          "list the kernels that the simulator knows, or show one with the source of each number", SET_COMMON | SET_OUTPUT,
                    0, 1, cmd_profiles, {"hopper-attention", "--json"}},
-    {"order",      "show attention|gemm|combine|grouped-gemm", "show the order on a small grid, numbered by position",
+    {"order",      "show OPERATION", "show the order on a small grid, numbered by position",
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SHOW, 2, 2, cmd_order, {"", "--workers 4 --show worker"}},
-    {"run",        "attention|gemm|combine|grouped-gemm", "run a problem, check it against the reference, report time and TFLOP/s",
+    {"run",        "OPERATION", "run a problem, check it against the reference, report time and TFLOP/s",
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_RUN | SET_DEVICE | SET_SEED | SET_RANKS, 1, 1, cmd_run, {"", "--json"}},
-    {"simulate",   "attention|gemm|combine|grouped-gemm|trace", "predict the cache traffic and the time of a problem, a schedule and a machine, or of a kernel's trace (trace FILE|-)",
+    {"simulate",   "OPERATION|trace", "predict the cache traffic and the time of a problem, a schedule and a machine, or of a kernel's trace (trace FILE|-)",
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_TRAFFIC | SET_SWEEP | SET_TRACE | SET_OUTPUT | SET_SEED | SET_RANKS, 1, 2, cmd_simulate, {"--machine h200", "--machine gb10"}},
-    {"compare",    "attention|gemm|combine|grouped-gemm", "the same problem under every order and sweep that is left open, side by side",
+    {"compare",    "OPERATION", "the same problem under every order and sweep that is left open, side by side",
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SWEEP | SET_OUTPUT | SET_DEVICE | SET_SEED, 1, 1, cmd_compare, {"--machine h200", "--machine gb10"}},
-    {"plan",       "attention|gemm|combine|grouped-gemm", "search orders, sweeps, dispatches, groups and tiles, and recommend a schedule",
+    {"plan",       "OPERATION", "search orders, sweeps, dispatches, groups and tiles, and recommend a schedule",
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SWEEP | SET_OUTPUT | SET_PLAN | SET_SEED | SET_RANKS, 1, 1, cmd_plan, {"--machine h200", "--machine gb10"}},
-    {"tune",       "[attention|gemm|combine|grouped-gemm]", "time candidates on the device, keep the best for plans in mode measure or stored; look after what is kept",
+    {"tune",       "[OPERATION]", "time candidates on the device, keep the best for plans in mode measure or stored; look after what is kept",
                    SET_COMMON | SET_PROBLEM | SET_TUNE | SET_OUTPUT, 0, 1, cmd_tune, {"", "--seconds 2"}},
-    {"reproduce",  "[STUDY]",              "published studies beside the simulator, or on a GPU: sawtooth, cutile, tile-scheduling, spark-gemm, numa, h200, context-parallel, energy, all",
+    {"reproduce",  "[STUDY]",              "published studies beside the simulator, or on a GPU: STUDIES",
                    SET_COMMON | SET_DEVICE | SET_OUTPUT | SET_SEED | SET_STUDY, 0, 1, cmd_reproduce, {"cutile", "--tolerances"}},
-    {"view",       "attention|gemm|combine|grouped-gemm|trace", "a page that plays schedules, or traces (trace FILE...), side by side and shows the cache (-o FILE.html), --text or --svg",
+    {"view",       "OPERATION|trace", "a page that plays schedules, or traces (trace FILE...), side by side and shows the cache (-o FILE.html), --text or --svg",
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_VIEW | SET_TRACE | SET_OUTPUT | SET_SEED | SET_RANKS, 1, MOST_WORDS, cmd_view, {"--machine gb10 -o view.html", "--machine h200 --text"}},
     {"report",     "[STUDY]",              "a page with every claim: studies reproduced, schedules compared, runs on this host measured (-o FILE.html)",
                    SET_COMMON | SET_OUTPUT, 0, 1, cmd_report, {"cutile -o report.html", "cutile --json"}},
@@ -112,7 +112,8 @@ static int read_and_run(const verb *v, int argc, char **argv, axes *swept) {
         return complain(status, "%s", message.text);
     }
     if (count < v->least) {
-        return complain(EXIT_USAGE, "%s needs %s: 'weft %s --help' shows how", v->name, v->words, v->name);
+        return complain(EXIT_USAGE, "%s needs %s: 'weft %s --help' shows how", v->name, help_expand(v->words).text,
+                        v->name);
     }
     if (s.order_file && s.order > 0 && s.order != WEFT_ORDER_CUSTOM) {
         return complain(EXIT_USAGE, "--order %s and --order-file exclude each other", weft_order_describe(s.order)->name);

@@ -12,7 +12,15 @@ typedef struct help_writer {
     void (*paragraph)(const char *text);
 } help_writer;
 
-enum { HELP_EXAMPLES = 2, HELP_LINE = 160 };
+enum { HELP_EXAMPLES = 2, HELP_LINE = 160, HELP_TEXT = 320 };
+
+/* A text or the words of a verb's row. In them OPERATION stands for the names of the operations that no flag makes of
+ * others, "attention|gemm|...", and STUDIES for those of the studies, "sawtooth, cutile, ..., all". */
+typedef struct help_text {
+    char text[HELP_TEXT];
+} help_text;
+
+help_text help_expand(const char *text);
 
 /* The examples of a verb. A null subject stands for two of its subjects. Returns 0 past the last. */
 int help_example(const verb *v, const char *subject, size_t number, char line[HELP_LINE]);

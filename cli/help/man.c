@@ -86,7 +86,7 @@ static void put_first_page(void) {
         char name[64];
         snprintf(name, sizeof name, "weft-%s(1)", v->name);
         if (v->text[0]) {
-            put_item(name, v->text);
+            put_item(name, help_expand(v->text).text);
         }
     }
     put(".SH OPTIONS\n");
@@ -105,10 +105,11 @@ static void put_first_page(void) {
 
 static void put_verb(const verb *v) {
     static const help_writer writer = {put_example, put_title, put_option, put_paragraph};
-    char name[64], synopsis[192];
+    char name[64], synopsis[HELP_TEXT + 64];
+    const help_text words = help_expand(v->words);
     snprintf(name, sizeof name, "weft-%s", v->name);
-    snprintf(synopsis, sizeof synopsis, "weft %s %s%s[options]", v->name, v->words, v->words[0] ? " " : "");
-    put_head(name, v->text, synopsis);
+    snprintf(synopsis, sizeof synopsis, "weft %s %s%s[options]", v->name, words.text, words.text[0] ? " " : "");
+    put_head(name, help_expand(v->text).text, synopsis);
     put(".SH EXAMPLES\n");
     titled = 0;
     help_walk(v, NULL, 1, &writer);

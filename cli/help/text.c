@@ -42,7 +42,7 @@ void help_print(void) {
          "visited, and runs it.\n\nverbs:");
     for (const verb *v = verb_table; v->name; v++) {
         if (v->text[0]) {
-            table_item(v->name, v->text, VERBS, WIDTH);
+            table_item(v->name, help_expand(v->text).text, VERBS, WIDTH);
         }
     }
     print_paragraph(
@@ -52,11 +52,12 @@ void help_print(void) {
 
 void help_print_verb(const verb *v, const char *subject, int all) {
     static const help_writer writer = {print_example, print_title, print_option, print_paragraph};
-    char subjects[128], usage[192], line[HELP_LINE];
+    char subjects[128], usage[HELP_TEXT + 64], line[HELP_LINE];
+    const help_text words = help_expand(v->words);
     help_subjects(v, subjects, sizeof subjects);
-    snprintf(usage, sizeof usage, "usage: weft %s %s%s[options]", v->name, v->words, v->words[0] ? " " : "");
+    snprintf(usage, sizeof usage, "usage: weft %s %s%s[options]", v->name, words.text, words.text[0] ? " " : "");
     table_words(usage, 0, 7, WIDTH);
-    table_words(v->text, 0, 0, WIDTH);
+    table_words(help_expand(v->text).text, 0, 0, WIDTH);
     if (help_example(v, subject, 0, line)) {
         puts("\nexamples:");
     }

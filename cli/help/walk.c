@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "help/help.h"
+#include "studies/study.h"
 
 /* ---- subjects ---- */
 
@@ -27,6 +28,52 @@ void help_subjects(const verb *v, char *text, size_t size) {
     for (size_t i = 0; subject_at(v, i) && used < size; i++) {
         used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", subject_at(v, i));
     }
+}
+
+/* ---- names in place of words ---- */
+
+/* Adds `name` and what separates it from the names before. */
+static void add_name(help_text *to, const char *separator, const char *name) {
+    const size_t used = strlen(to->text);
+    snprintf(to->text + used, sizeof to->text - used, "%s%s", separator, name);
+}
+
+static void add_operations(help_text *to) {
+    int some = 0;
+    for (int32_t i = 1; weft_operation_describe(i); i++) {
+        if (!operation_base(i)) {
+            add_name(to, some++ ? "|" : "", weft_operation_describe(i)->name);
+        }
+    }
+}
+
+static void add_studies(help_text *to) {
+    for (const study_info *info = study_table; info->name; info++) {
+        add_name(to, "", info->name);
+        add_name(to, "", ", ");
+    }
+    add_name(to, "", "all");
+}
+
+help_text help_expand(const char *text) {
+    static const struct {
+        const char *word;
+        void (*add)(help_text *to);
+    } words[] = {{"OPERATION", add_operations}, {"STUDIES", add_studies}};
+    help_text expanded = {""};
+    while (*text) {
+        size_t i = 0, count = sizeof words / sizeof *words;
+        while (i < count && strncmp(text, words[i].word, strlen(words[i].word)) != 0) {
+            i++;
+        }
+        if (i < count) {
+            words[i].add(&expanded);
+            text += strlen(words[i].word);
+        } else {
+            add_name(&expanded, "", (char[]){*text++, '\0'});
+        }
+    }
+    return expanded;
 }
 
 /* ---- examples ---- */

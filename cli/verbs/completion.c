@@ -4,6 +4,7 @@
 
 #include "base/names.h"
 #include "cli.h"
+#include "help/help.h"
 #include "studies/study.h"
 
 /* ---- what the shells have in common ---- */
@@ -33,7 +34,8 @@ static void print_words(const verb *v) {
         fputs("all", stdout);
         return;
     }
-    for (const char *c = v->words; *c; c++) {
+    const help_text words = help_expand(v->words);
+    for (const char *c = words.text; *c; c++) {
         if (!strchr("[]", *c)) {
             putchar(*c == '|' ? ' ' : *c);
         }
@@ -167,7 +169,7 @@ static void print_zsh(void) {
     fputs("    esac\n    verbs=(", stdout);
     for (const verb *v = verb_table; v->name; v++) {
         if (!is_hidden(v)) {
-            print_described(v->name, v->text);
+            print_described(v->name, help_expand(v->text).text);
         }
     }
     puts(" 'help:examples and options of a verb')\n    if ((CURRENT == 2)) || [[ $CURRENT == 3 && ${words[2]} == help ]]; "
@@ -215,7 +217,8 @@ static void print_fish(void) {
     for (const verb *v = verb_table; v->name; v++) {
         if (!is_hidden(v)) {
             printf("complete -c weft -n __fish_use_subcommand -a %s -d '", v->name);
-            for (const char *c = v->text; *c; c++) {
+            const help_text text = help_expand(v->text);
+            for (const char *c = text.text; *c; c++) {
                 printf("%s%c", strchr("'\\", *c) ? "\\" : "", *c);
             }
             printf("'\ncomplete -c weft -n '__fish_seen_subcommand_from %s' -a '", v->name);

@@ -49,6 +49,27 @@ class Manuals(Command):
                     said = [line for line in (result.stderr + (result.stdout if tool[0] == "mandoc" else "")).splitlines() if "missing date" not in line]
                     self.assertEqual(said, [], (name, tool[0]))
 
+    def test_operations_and_studies_are_named(self):
+        known = re.search(r"is not known: (.*) are", run("run", "nothing").stderr).group(1)
+        operations = re.findall(r"'weft run ([\w-]+)'", known)
+        self.assertIn("grouped-gemm", operations)
+        script, takers = self.ok("completion", "bash"), 0
+        for verb in VERBS:
+            subjects = re.search(r"SUBJECT' shows: (.*?)\.", " ".join(self.ok(verb, "--help").split()))
+            if subjects:
+                takers += 1
+                named = "|".join(name for name in subjects.group(1).split(", ") if name != "trace")
+                self.assertEqual(named, "|".join(operations))
+                self.assertIn(named, self.ok(verb, "--help").replace("\n", ""))
+                self.assertRegex(self.text(f"weft-{verb}"), rf"\n\.B weft {verb} .*{re.escape(named)}")
+                self.assertRegex(script, rf"\n +{verb}\) list='[^']*\b{' '.join(operations)} ")
+        self.assertEqual(takers, 7)
+        studies = re.search(r"study nothing is not known: (.*) and all are", run("reproduce", "nothing").stderr)
+        self.assertIn(f": {studies.group(1)}, all\n", self.text("weft"))
+        self.assertIn(f": {studies.group(1)}, all\n", self.text("weft-reproduce").replace("weft-reproduce - ", ""))
+        for text in [*map(self.text, self.pages), *(self.ok("completion", shell) for shell in ("bash", "zsh", "fish"))]:
+            self.assertNotRegex(text, "OPERATION|STUDIES")
+
     def test_a_folder_that_is_not_there(self):
         self.refused("/nowhere/weft.1: No such file or directory", "man", "/nowhere", code=1)
 
