@@ -8,7 +8,7 @@
 #include <weft/report.h>
 
 #include "cli.h"
-#include "sweep/sweep.h"
+#include "sweep/rows.h"
 
 /* What --plot names: a name with a unit, and the value in it. */
 static const char *const y_names[] = {

@@ -7,7 +7,8 @@
 #include <weft/report.h>
 
 #include "cli.h"
-#include "sweep/sweep.h"
+#include "sweep/ranks.h"
+#include "sweep/rows.h"
 
 /* ---- CSV ---- */
 

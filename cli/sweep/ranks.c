@@ -1,8 +1,7 @@
-/* The columns of a sweep over ranks. */
+#include "sweep/ranks.h"
+
 #include <inttypes.h>
 #include <stdio.h>
-
-#include "sweep/sweep.h"
 
 static const table_column columns[] = {{"way", 0, 1},       {"ms", 0, 0},         {"TFLOP/s a GPU", 1, 0},
                                        {"ideal %", 0, 0},   {"waiting ms", 2, 0}, {"sent MB", 3, 0},

@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "cli.h"
-#include "sweep/sweep.h"
+#include "sweep/rows.h"
 #include "verbs/count.h"
 
 static json_t *as_json(const settings *s, const ranking *r, const device_case *counted) {

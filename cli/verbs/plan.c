@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "cli.h"
-#include "sweep/sweep.h"
+#include "sweep/rows.h"
 #include "table.h"
 #include "verbs/ranking.h"
 #include "verbs/ranks.h"

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "cli.h"
 #include "progress.h"
+#include "sweep/ranks.h"
 #include "verbs/simulated.h"
 
 int ranks_asked(const settings *s) {

@@ -4,7 +4,7 @@
 
 #include <weft/dist.h>
 
-#include "sweep/sweep.h"
+#include "sweep/rows.h"
 
 /* Whether an option of ranks was given. */
 int ranks_asked(const settings *s);

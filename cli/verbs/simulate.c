@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/names.h"
 #include "cli.h"
-#include "sweep/sweep.h"
+#include "sweep/rows.h"
 #include "verbs/ranks.h"
 #include "verbs/simulated.h"
 #include "verbs/traces.h"

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "base/struct.h"
+#include "bench/bench_forward.h"
 
 weft_status weft_bench_fill(const weft_bench *b, const weft_bench_memory *memory, size_t number, void *to,
                             weft_message *message) {

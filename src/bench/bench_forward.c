@@ -1,5 +1,4 @@
-/* What a backward pass takes from the forward pass, where a device does not compute it again. */
-#include "bench/bench.h"
+#include "bench/bench_forward.h"
 
 #include <string.h>
 

@@ -2,9 +2,10 @@
 #ifndef WEFT_DIST_LANES_H
 #define WEFT_DIST_LANES_H
 
+#include <weft/dist.h>
+
 #include "cuda/driver/context.h"
 #include "dist/events.h"
-#include "dist/staging.h"
 
 /* What messages of a round wait for. */
 typedef struct weft_round {
@@ -48,7 +49,7 @@ typedef struct weft_lane {
     int turn; /* of the buffer that the next piece takes */
 } weft_lane;
 
-struct weft_staging {
+typedef struct weft_staging {
     weft_transport host;
     weft_cuda_context gpu;
     weft_events events;
@@ -57,7 +58,7 @@ struct weft_staging {
     weft_round *open;
     weft_lane *lanes;
     int lost; /* 1: what was given up may still be read or written: pinned buffers stay */
-};
+} weft_staging;
 
 /* Ends a use of a round; the last one frees it. */
 void weft_round_leave(weft_staging *s, weft_round *r);

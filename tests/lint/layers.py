@@ -6,6 +6,7 @@ ROOT/tests/lint/layers.txt gives the layers. Fails with file, line and rule
 - where cli/ includes what is not public,
 - where files include each other in a circle, alone or (in one folder) each with the header of its name,
 - where folders inside of one folder of src/ use each other in a circle,
+- where files of cli/ include each other in a circle, each with the header of its name, whatever their folders,
 - where modules of python/ import each other in a circle,
 - with BUILD: where an object of it uses a symbol that the layers forbid, where files of one folder of src/ call each other
   in a circle, and where cli/ calls what no public header declares."""
@@ -138,7 +139,7 @@ def includes(root, path):
 def objects(build):
     """Object files of the library and of the command, with the source of each."""
     for folder, _, names in os.walk(build):
-        match = re.search(r"/(?:weft_objects|weft_command)\.dir(?:/|$)(.*)", folder)
+        match = re.search(r"/(?:weft_objects|weft_cli)\.dir(?:/|$)(.*)", folder)
         for name in names if match else ():
             if name.endswith(".o"):
                 yield os.path.join(match[1], name[:-2]), os.path.join(folder, name)
@@ -249,8 +250,10 @@ def check(root, build):
             yield f"{use.file}:{use.line}: {use.what}: no public header declares it"
     for circle in circles(graph_of(included)):
         yield f"{circle[0]}:1: files include each other in a circle: {' '.join(circle)}"
-    for circle in circles(graph_of(filter(same_folder, included), unit)):
+    for circle in circles(graph_of((use for use in included if same_folder(use) and table.member(use.file) != "cli"), unit)):
         yield f"{circle[0]}: files and their headers include each other in a circle: {' '.join(circle)}"
+    for circle in circles(graph_of((use for use in included if table.member(use.file) == table.member(use.used) == "cli"), unit)):
+        yield f"{circle[0]}: files of the command include each other in a circle: {' '.join(circle)}"
     for circle in circles(graph_of(use for use in called if same_folder(use) and table.member(use.file) != "cli")):
         yield f"{circle[0]}:1: files call each other in a circle: {' '.join(circle)}"
     for circle in folder_circles(included + called):

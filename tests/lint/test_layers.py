@@ -95,6 +95,9 @@ BAD = {
         {"src/cpu/a/a.c": "int c(void);\nint a(void) { return c(); }\n",
          "src/cpu/a/c.c": "int a(void);\nint c(void) { return a(); }\n"},
         "src/cpu/a/a.c:1: files call each other in a circle: src/cpu/a/a.c src/cpu/a/c.c"),
+    "files of the command that include each other's headers": (
+        {"cli/cli.h": "int cli;\n", "cli/a/a.c": "#include \"b/b.h\"\n", "cli/a/a.h": "", "cli/b/b.c": "#include \"a/a.h\"\n", "cli/b/b.h": ""},
+        "cli/a/a: files of the command include each other in a circle: cli/a/a cli/b/b"),
     "a private header in the command": (
         {"cli/cli.h": "#include \"plan/plan.h\"\nint cli;\n"},
         "cli/cli.h:1: includes plan/plan.h: cli includes only public headers and its own"),
@@ -133,10 +136,10 @@ def lint(files):
                 file.write(text)
         for name in files:
             if name.endswith(".c"):
-                target = "weft_command" if name.startswith("cli/") else "weft_objects"
+                target = "weft_cli" if name.startswith("cli/") else "weft_objects"
                 out = os.path.join(build, "CMakeFiles", target + ".dir", name + ".o")
                 os.makedirs(os.path.dirname(out), exist_ok=True)
-                subprocess.run(["cc", "-I", "src", "-I", "include", "-c", name, "-o", out], cwd=root, check=True)
+                subprocess.run(["cc", "-I", "src", "-I", "include", "-I", "cli", "-c", name, "-o", out], cwd=root, check=True)
         run = subprocess.run([sys.executable, LINT, root, build], capture_output=True, text=True, check=False)
         return run.returncode, (run.stdout + run.stderr).replace(root + "/", "").splitlines()
 
