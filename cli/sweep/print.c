@@ -127,29 +127,27 @@ static void add_numbers(table *t, const units *u, const weft_simulation *sim, in
     }
 }
 
-static void add_ranks(table *t, const weft_dist_ranked *row) {
-    char text[CELL];
-    for (size_t i = 0; sweep_ranks_head(i); i++) {
-        sweep_ranks_cell(row, i, text, sizeof text);
-        table_add(t, "%s", text);
-    }
-}
-
 static int print_table(const sweep *out) {
     const int over_ranks = out->settings->ranks > 0, adds = has_adds(out);
     const units u = choose_units(out);
     const table_column numbers[] = {{"schedule", 0, 1},  {"hits %", 3, 0}, {"misses M", 4, 0},
                                     {"fabric M", 6, 0},  {u.dram, 2, 0},   {"ms", 0, 0},
                                     {u.rate.name, 1, 0}, {"adds M", 7, 0}, {"waits %", 5, 0}};
+    const size_t others = 1 + NUMBERS + (adds ? (size_t)OF_ADDS : 0);
     table_column columns[TABLE_COLUMNS] = {{NULL, 0, 0}};
+    sweep_ranks ranks = {0};
     size_t count = 0;
     table t;
     for (; count < out->axes->count; count++) {
         columns[count].head = out->axes->list[count].option->name;
     }
-    for (size_t i = 0; over_ranks ? sweep_ranks_head(i) != NULL : i < 1 + NUMBERS + (adds ? (size_t)OF_ADDS : 0); i++) {
-        columns[count++] = over_ranks ? sweep_ranks_column(i) : numbers[i];
+    for (size_t r = 0; r < out->count && over_ranks; r++) {
+        sweep_ranks_look(&ranks, &out->rows[r].over);
     }
+    if (!over_ranks) {
+        memcpy(columns + count, numbers, others * sizeof *numbers);
+    }
+    count += over_ranks ? sweep_ranks_columns(&ranks, columns + count) : others;
     table_begin(&t, columns, count);
     for (size_t r = 0; r < out->count; r++) {
         const sweep_row *row = &out->rows[r];
@@ -157,7 +155,7 @@ static int print_table(const sweep *out) {
             table_add(&t, "%s", axes_value(out->axes, i, row->point));
         }
         if (over_ranks) {
-            add_ranks(&t, &row->over);
+            sweep_ranks_add(&ranks, &t, &row->over);
         } else {
             char name[CELL];
             weft_search_name(&row->ranked, name, sizeof name);

@@ -131,13 +131,14 @@ static void print_machine(const weft_machine *m) {
 }
 
 static void print_simulated(const weft_dist_simulation *s) {
-    printf("predicted  %.6f s, %s a GPU, %.1f %% of ideal (%.6f s)\n", s->seconds, weft_rate_text(s->tflops).text,
-           100 * s->efficiency, s->ideal_seconds);
-    printf("computing  %.6f s a rank, %.6f s at most; imbalance of pairs %.3f\n", s->computing, s->computing_most,
-           s->imbalance);
-    printf("waiting    %.6f s a rank, %.6f s at most\n", s->waiting, s->waiting_most);
-    printf("sent       %s a rank, %s at most, %.1f %% between nodes\n", weft_traffic_text(s->sent).text,
-           weft_traffic_text((double)s->sent_most).text, 100 * s->network);
+    const weft_unit sent = weft_bytes_unit(s->sent);
+    printf("predicted  %.4f ms, %s a GPU, %.1f %% of ideal (%.4f ms)\n", 1e3 * s->seconds, weft_rate_text(s->tflops).text,
+           100 * s->efficiency, 1e3 * s->ideal_seconds);
+    printf("computing  %.4f ms a rank, %.4f ms at most; imbalance of pairs %.3f\n", 1e3 * s->computing,
+           1e3 * s->computing_most, s->imbalance);
+    printf("waiting    %.4f ms a rank, %.4f ms at most\n", 1e3 * s->waiting, 1e3 * s->waiting_most);
+    printf("sent       %.2f %s a rank, %.2f %s at most, %.1f %% between nodes\n", s->sent * sent.factor, sent.name,
+           (double)s->sent_most * sent.factor, sent.name, 100 * s->network);
     printf("memory     %s a rank\n", weft_traffic_text((double)s->memory).text);
     printf("simulated in %.3f s, %" PRIu64 " distinct kernels; scaling is predicted, not measured\n", s->elapsed_seconds,
            s->kernels);
@@ -220,17 +221,14 @@ static int print_search(const weft_dist_search *search) {
     weft_ranks_c(&row.ranks, text, sizeof text);
     printf("in C: %s\n\n", text);
     table_column columns[TABLE_COLUMNS];
+    sweep_ranks shown = {0};
     table t;
-    size_t count = 0;
-    for (; sweep_ranks_head(count); count++) {
-        columns[count] = sweep_ranks_column(count);
-    }
-    table_begin(&t, columns, count);
     for (size_t k = 0; k < SHOWN && weft_dist_search_row(search, k, &row, NULL) == WEFT_OK; k++) {
-        for (size_t i = 0; i < count; i++) {
-            sweep_ranks_cell(&row, i, text, sizeof text);
-            table_add(&t, "%s", text);
-        }
+        sweep_ranks_look(&shown, &row);
+    }
+    table_begin(&t, columns, sweep_ranks_columns(&shown, columns));
+    for (size_t k = 0; k < SHOWN && weft_dist_search_row(search, k, &row, NULL) == WEFT_OK; k++) {
+        sweep_ranks_add(&shown, &t, &row);
     }
     return table_end(&t);
 }

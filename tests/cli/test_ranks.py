@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """simulate, plan and run with --ranks: python3 test_ranks.py WEFT"""
 
+import re
 import unittest
 
 from command import Command
@@ -46,6 +47,30 @@ class Simulate(Command):
         self.assertIn("machine    gb10 (NVIDIA GB10 (Grace Blackwell, DGX Spark)), nodes of 1, network 22 GB/s a GPU\n", text)
         self.assertIn("100.0 % between nodes", text)
         self.assertIn("scaling is predicted, not measured", text)
+
+    def test_tables(self):
+        """A column for each choice and one unit in each column; 80 columns are enough for the choices and the speed."""
+        def rows(text):
+            return [re.split("  +", line.strip()) for line in text.splitlines() if not line.startswith("left out")]
+        ask = ["simulate", "attention", "--machine", "h100", "--ranks", "2:8:x2", "--heads", "8"]
+        for seq, rate, size in (("100", "GFLOP/s/GPU", "kB"), ("64K", "TFLOP/s/GPU", "MB")):
+            heads, *lines = rows(self.ok(*ask, "--seq", seq))
+            self.assertEqual(heads, ["ranks", "cut", "exchange", "order", "ms", rate, "ideal %", "wait ms", "sent " + size, "net %", "imbalance",
+                                     "memory " + size])  # fmt: skip
+            for row, point in zip(lines, self.json(*ask, "--seq", seq), strict=True):
+                told, cells = point["predicted"], dict(zip(heads, row))
+                self.assertEqual(cells["ranks"], str(point["point"]["ranks"]))
+                self.assertEqual(cells["sent " + size], f"{told['sent']['mean'] / {'kB': 1e3, 'MB': 1e6}[size]:.2f}")
+                self.assertEqual(cells["memory " + size], f"{told['memory'] / {'kB': 1e3, 'MB': 1e6}[size]:.2f}")
+                self.assertEqual(cells[rate], f"{told['tflops'] * {'G': 1e3, 'T': 1}[rate[0]]:.1f}")
+        plan = ["plan", "attention", "--machine", "h100", "--ranks", "16", "--heads", "8", "--seq", "64K"]
+        self.assertEqual(rows(self.ok(*plan).split("\n\n")[1])[0][:5], ["cut", "exchange", "heads", "order", "ms"])
+        for extra in ([], ["--rank-sweep", "sawtooth"], ["--rank-order", "mesh-cycle", "--mesh-columns", "4", "--most-keys", "1K"]):
+            for command in (plan, ask[:-2] + ["--seq", "64K"]):
+                table = self.ok(*command, *extra, "--width", "80").split("\n\n")[-1].splitlines()
+                self.assertLess(max(map(len, table)), 80)
+                self.assertIn("ideal %", table[0])
+                self.assertNotRegex("".join(table[1:-1]), r"\d ?([kMGT]?B|[MGT]FLOP)")
 
     def test_sweep(self):
         ask = ["simulate", "attention", "--machine", "h100", "--ranks", "2:64:x2", "--cut", "zigzag,striped", *SMALL]
