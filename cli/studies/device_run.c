@@ -50,7 +50,8 @@ int study_end_csv(study *s) {
         return EXIT_OK;
     }
     name_part(s, path);
-    if (fclose(s->csv) != 0) {
+    const int whole = !ferror(s->csv);
+    if (fclose(s->csv) != 0 || !whole) {
         return complain(EXIT_FAILED, "%s cannot be written", path);
     }
     if (s->failed) {

@@ -222,7 +222,12 @@ static int measure_host(json_t **list) {
 
 static json_t *host_json(void) {
     weft_machine host = WEFT_MACHINE_INIT;
-    (void)weft_machine_host(&host, NULL);
+    weft_message message = {""};
+    const weft_status status = weft_machine_host(&host, &message);
+    if (status) {
+        complain_status(status, &message);
+        return NULL;
+    }
     return json_pack("{s:s, s:I}", "title", host.title, "workers", (json_int_t)host.workers);
 }
 

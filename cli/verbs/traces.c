@@ -7,6 +7,7 @@
 #include <weft/report.h>
 #include <weft/trace.h>
 
+#include "base/names.h"
 #include "cli.h"
 #include "verbs/simulated.h"
 
@@ -42,13 +43,12 @@ static int open_trace(const settings *s, const char *path, weft_trace **trace) {
     weft_trace_options o = WEFT_TRACE_INIT;
     weft_message message = {""};
     const char *slash = strrchr(path, '/');
-    json_t *name = json_string(slash ? slash + 1 : path); /* null where it is no text that JSON can hold */
-    o.name = name ? json_string_value(name) : "a trace";
+    const char *name = slash ? slash + 1 : path;
+    o.name = weft_is_text(name) ? name : "a trace"; /* pages hold it as JSON */
     o.workers = s->workers;
     o.dispatch = s->dispatch;
     o.step_seconds = s->step_seconds;
     const weft_status status = weft_trace_read(trace, path, &o, &message);
-    json_decref(name);
     return status ? complain_status(status, &message) : EXIT_OK;
 }
 

@@ -62,17 +62,16 @@ static void add_candidate(void *user, const weft_tune_figures *f) {
     }
 }
 
-/* The plan that a schedule makes, for what is shown of it; null when it makes none. */
-static weft_plan *plan_of(const tuning *t, const weft_schedule *schedule) {
+/* The plan that a schedule makes, for what is shown of it; null, with a message, when it makes none. */
+static weft_plan *plan_of(const tuning *t, const weft_schedule *schedule, weft_message *message) {
     const weft_device device = device_of(t->s);
     weft_plan_options options = WEFT_PLAN_OPTIONS_INIT;
     weft_plan *plan = NULL;
-    weft_message unused;
     problem p;
     options.schedule = schedule;
     options.device = &device;
-    if (problem_of(t->s, &p, &unused)) {
-        (void)weft_plan_create(&plan, &p, &options, NULL);
+    if (problem_of(t->s, &p, message)) {
+        (void)weft_plan_create(&plan, &p, &options, message);
     }
     return plan;
 }
@@ -143,7 +142,8 @@ static void run(tuning *t) {
 static json_t *result_json(const tuning *t, const weft_plan *plan) {
     const weft_tune_state *s = &t->state;
     const weft_schedule open = schedule_of(t->s);
-    weft_plan *estimate = plan_of(t, &open);
+    weft_message unused;
+    weft_plan *estimate = plan_of(t, &open, &unused);
     json_t *object = json_pack(
         "{s:s, s:s, s:o, s:o, s:s, s:f, s:f, s:f, s:I, s:I, s:b, s:b, s:b}", "device", weft_plan_backend(plan), "machine",
         weft_plan_machine(plan)->name, "problem", plan_member(plan, "problem"), "schedule", plan_member(plan, "schedule"),
@@ -158,7 +158,7 @@ static json_t *result_json(const tuning *t, const weft_plan *plan) {
                                 "runs", (json_int_t)s->runs, "disturbed", (json_int_t)s->disturbed, "elapsed", s->elapsed));
         weft_json_set(&object, "estimate",
                       json_pack("{s:f, s:o}", "seconds", s->estimate, "schedule",
-                                estimate ? plan_member(estimate, "schedule") : json_null()));
+                                estimate ? plan_member(estimate, "schedule") : NULL));
     }
     if (t->s->all) {
         weft_json_set(&object, "all", json_incref(t->all));
@@ -216,11 +216,14 @@ static int tune_one(tuning *t, json_t **results, weft_plan **held) {
     const weft_device device = device_of(t->s);
     int code = t->status ? device_exit_code(&device, t->status) : EXIT_OK;
     if (t->status == WEFT_OK || (t->status == WEFT_IO && t->tuned.seconds > 0)) {
-        weft_plan *plan = plan_of(t, &t->tuned.schedule);
+        weft_message unplanned = {"no memory"};
+        weft_plan *plan = plan_of(t, &t->tuned.schedule, &unplanned);
         if (plan && results) {
             weft_json_append(results, result_json(t, plan));
         } else if (plan) {
             print_result(t, plan);
+        } else {
+            code = complain(EXIT_FAILED, "the result cannot be shown: %s", unplanned.text);
         }
         weft_plan_destroy(*held);
         *held = plan;
@@ -247,7 +250,7 @@ static int tune_all(const settings *s, const settings *list, size_t count) {
         const int this = tune_one(&t, s->json ? &results : NULL, &held);
         code = this ? this : code;
     }
-    if (s->json && (!results || json_array_size(results) > 0)) {
+    if (s->json && (results ? json_array_size(results) > 0 : code == EXIT_OK)) {
         const int printed =
             print_json(s->file ? json_pack("{s:O}", "tuned", results) : json_incref(json_array_get(results, 0)));
         code = code ? code : printed;

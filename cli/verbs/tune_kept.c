@@ -45,29 +45,32 @@ json_t *tune_schedule_json(const weft_schedule *s) {
     return json_string(text);
 }
 
-/* What was printed of the rows so far. */
+/* What there is to print of the rows so far: all of them, or nothing. */
 typedef struct listing {
     char device[256]; /* of the row before, with driver and build */
+    json_t *texts;    /* null when memory ran out */
 } listing;
 
-static int print_row(void *user, const weft_tuning *t) {
+static int add_text(void *user, const weft_tuning *t) {
     listing *l = user;
-    char here[sizeof l->device], date[32] = "", words[128];
+    char here[sizeof l->device], date[32] = "", words[128], text[2048];
     const time_t when = (time_t)t->tuned.date;
     struct tm parts;
+    size_t used = 0;
     snprintf(here, sizeof here, "%.120s, driver %d, weft %.60s", t->device, (int)t->driver, t->build);
     if (strcmp(l->device, here) != 0) {
-        printf("%s%s\n", l->device[0] ? "\n" : "", here);
+        used = (size_t)snprintf(text, sizeof text, "%s%s\n", l->device[0] ? "\n" : "", here);
         memcpy(l->device, here, sizeof here);
     }
     if (gmtime_r(&when, &parts)) {
         strftime(date, sizeof date, "%Y-%m-%d %H:%M", &parts);
     }
     tune_describe(&t->tuned.schedule, words, sizeof words);
-    printf("  %s%s%s\n    %s: %.4g ms, spread %.1f %%, %" PRId64 " runs, %s%s\n", t->problem,
-           t->given[0] ? "; given: " : "", t->given, words, 1e3 * t->tuned.seconds, 100 * t->tuned.spread, t->tuned.runs,
-           date, t->tuned.whole ? "" : ", stopped early");
-    return 0;
+    snprintf(text + used, sizeof text - used, "  %s%s%s\n    %s: %.4g ms, spread %.1f %%, %" PRId64 " runs, %s%s",
+             t->problem, t->given[0] ? "; given: " : "", t->given, words, 1e3 * t->tuned.seconds, 100 * t->tuned.spread,
+             t->tuned.runs, date, t->tuned.whole ? "" : ", stopped early");
+    weft_json_append(&l->texts, json_string_nocheck(text));
+    return l->texts == NULL;
 }
 
 /* `user` is where the list is. */
@@ -89,24 +92,38 @@ static int finish(weft_status status, const weft_message *message) {
     return status ? complain_status(status, message) : EXIT_OK;
 }
 
-int tune_list(const settings *s) {
+static int list_as_json(const char *path) {
     weft_message message = {""};
-    listing l = {""};
     json_t *rows = json_array();
-    const weft_status status =
-        s->json ? weft_tunings_list(add_row, &rows, &message) : weft_tunings_list(print_row, &l, &message);
-    const int code = finish(status, &message);
-    char path[1024];
-    weft_tunings_path(path, sizeof path);
-    if (code == EXIT_OK && s->json) {
-        return print_json(json_pack("{s:s, s:{s:s, s:s}, s:o}", "store", path, "build", "cpu", weft_build(WEFT_DEVICE_CPU),
-                                    "cuda", weft_build(WEFT_DEVICE_CUDA), "rows", rows));
+    const int code = finish(weft_tunings_list(add_row, &rows, &message), &message);
+    if (code) {
+        json_decref(rows);
+        return code;
     }
-    if (code == EXIT_OK && !l.device[0]) {
+    return print_json(json_pack("{s:s, s:{s:s, s:s}, s:o}", "store", path, "build", "cpu", weft_build(WEFT_DEVICE_CPU),
+                                "cuda", weft_build(WEFT_DEVICE_CUDA), "rows", rows));
+}
+
+static int list_as_text(const char *path) {
+    weft_message message = {""};
+    listing l = {"", json_array()};
+    int code = finish(weft_tunings_list(add_text, &l, &message), &message);
+    if (code == EXIT_OK && !l.texts) {
+        code = complain(EXIT_FAILED, "out of memory");
+    } else if (code == EXIT_OK && json_array_size(l.texts) == 0) {
         printf("nothing was tuned yet (%s)\n", path);
     }
-    json_decref(rows);
+    for (size_t i = 0; i < json_array_size(l.texts) && code == EXIT_OK; i++) {
+        puts(json_string_value(json_array_get(l.texts, i)));
+    }
+    json_decref(l.texts);
     return code;
+}
+
+int tune_list(const settings *s) {
+    char path[1024];
+    weft_tunings_path(path, sizeof path);
+    return s->json ? list_as_json(path) : list_as_text(path);
 }
 
 /* Says how many rows it was. */

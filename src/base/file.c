@@ -54,19 +54,41 @@ static int write_all(int file, const char *text, size_t length) {
     return 0;
 }
 
-/* Creates a file beside `path`, with the mode of the file that it will replace. Returns -1 when it cannot, or when `path`
- * is nothing to replace. */
-static int create_beside(const char *path, char *beside, size_t size) {
-    struct stat info;
-    const int found = lstat(path, &info) == 0;
-    if ((found && !S_ISREG(info.st_mode)) || (size_t)snprintf(beside, size, "%s.%ld", path, (long)getpid()) >= size) {
-        return -1;
-    }
-    const int file = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file >= 0 && found) {
-        (void)!fchmod(file, info.st_mode & 07777);
+/* Opens a new file beside `path`, of a name that nobody has: a process that was killed may have left one behind. */
+static int open_beside(const char *path, char *beside, size_t size) {
+    int file = -1;
+    for (int i = 0; i < 64 && file < 0; i++) {
+        if ((size_t)snprintf(beside, size, i ? "%s.%ld.%d" : "%s.%ld", path, (long)getpid(), i) >= size) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        file = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (file < 0 && errno != EEXIST) {
+            return -1;
+        }
     }
     return file;
+}
+
+/* Opens where the text goes. Returns -1 and sets errno when it cannot. */
+static int open_to_write(weft_file *f, const char *path) {
+    struct stat info;
+    const int found = lstat(path, &info) == 0;
+    if (!found && errno != ENOENT) {
+        return -1;
+    }
+    if (!found || S_ISREG(info.st_mode)) {
+        const int file = open_beside(path, f->beside, sizeof f->beside);
+        f->replaces = file >= 0;
+        if (file >= 0 && found) {
+            (void)!fchmod(file, info.st_mode & 07777);
+        }
+        /* A file may be written where its folder may not. */
+        if (file >= 0 || !found || (errno != EACCES && errno != EPERM && errno != ENAMETOOLONG)) {
+            return file;
+        }
+    }
+    return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 }
 
 weft_status weft_file_begin(weft_file *f, const char *path, weft_message *message) {
@@ -76,11 +98,7 @@ weft_status weft_file_begin(weft_file *f, const char *path, weft_message *messag
     if (!path) {
         return fflush(stdout) == 0 ? WEFT_OK : weft_fail(message, WEFT_IO, "could not write to standard output");
     }
-    f->file = create_beside(path, f->beside, sizeof f->beside);
-    f->replaces = f->file >= 0;
-    if (!f->replaces) {
-        f->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    }
+    f->file = open_to_write(f, path);
     return f->file < 0 ? fail(path, errno, message) : WEFT_OK;
 }
 
@@ -92,6 +110,8 @@ weft_status weft_file_end(weft_file *f, weft_message *message) {
     if (!f->path) {
         return f->error ? weft_fail(message, WEFT_IO, "could not write to standard output") : WEFT_OK;
     }
+    /* Else a machine that loses its power may have the name and not yet what belongs to it. */
+    f->error = f->replaces && !f->error && fsync(f->file) != 0 && errno != EINVAL ? errno : f->error;
     f->error = close(f->file) != 0 && !f->error ? errno : f->error;
     f->error = f->replaces && !f->error && rename(f->beside, f->path) != 0 ? errno : f->error;
     if (f->error && f->replaces) {
@@ -151,13 +171,35 @@ weft_status weft_file_read(const char *path, size_t most, char **text, size_t *l
     return WEFT_OK;
 }
 
-int weft_file_line(const char *path, char *text, size_t size) {
+/* The system does not say: the file is not there, not for us, or of a device that is gone. */
+static int is_silent(int error) {
+    return error == ENOENT || error == ENOTDIR || error == EACCES || error == EPERM || error == ENODEV || error == ENXIO;
+}
+
+int weft_file_head(const char *path, char *text, size_t size, int *error) {
     const int file = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t length = file >= 0 ? read(file, text, size - 1) : 0;
+    size_t length = 0;
+    ssize_t got = file < 0 ? -1 : 1;
+    while (file >= 0 && got != 0 && length < size - 1) {
+        got = read(file, text + length, size - 1 - length);
+        if (got < 0 && errno != EINTR) {
+            break;
+        }
+        length += got > 0 ? (size_t)got : 0;
+    }
+    if (got < 0 && !is_silent(errno)) {
+        *error = errno;
+    }
     if (file >= 0) {
         close(file);
     }
-    text[length > 0 ? length : 0] = '\0';
-    text[strcspn(text, "\n")] = '\0';
+    length = got < 0 ? 0 : length;
+    text[length] = '\0';
     return length > 0;
+}
+
+int weft_file_line(const char *path, char *text, size_t size, int *error) {
+    const int found = weft_file_head(path, text, size, error);
+    text[strcspn(text, "\n")] = '\0';
+    return found;
 }

@@ -26,8 +26,10 @@ weft_status weft_file_begin(weft_file *file, const char *path, weft_message *mes
 void weft_file_put(weft_file *file, const void *text, size_t length);
 weft_status weft_file_end(weft_file *file, weft_message *message);
 
-/* Reads the first line of a file, cut to the size. Allocates nothing: what the system says of itself must not depend on how
- * much memory is left. Returns 0 when there is no such file, or it is empty. */
-int weft_file_line(const char *path, char *text, size_t size);
+/* Reads the beginning of a file, or of that its first line, cut to the size. Allocates nothing: what the system says of
+ * itself must not depend on how much memory is left. Returns 0 when there is no such file, it is not ours to read, or it is
+ * empty; and when reading fails: then *error, which is 0 until then, is the error's number. */
+int weft_file_head(const char *path, char *text, size_t size, int *error);
+int weft_file_line(const char *path, char *text, size_t size, int *error);
 
 #endif

@@ -42,3 +42,7 @@ size_t weft_json_print(json_t *value, char *text, size_t size) {
     free(whole);
     return length;
 }
+
+int weft_json_lacked_memory(const json_error_t *error) {
+    return json_error_code(error) == json_error_out_of_memory || (error->line < 0 && !error->text[0]);
+}

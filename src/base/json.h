@@ -18,4 +18,7 @@ char *weft_json_text(const json_t *value, size_t flags);
  * out. */
 size_t weft_json_print(json_t *value, char *text, size_t size);
 
+/* Whether a text could not be read because memory ran out, and not for what is in it: jansson names no line then. */
+int weft_json_lacked_memory(const json_error_t *error);
+
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/status.h"
 
 #define CPU0 "/sys/devices/system/cpu/cpu0/"
 
@@ -19,10 +20,10 @@ typedef struct host_cache {
     const char *source;
 } host_cache;
 
-/* A number, perhaps with K or M behind it: "1024K". 0 when there is none. */
-static int64_t read_number(const char *path) {
+/* A number, perhaps with K or M behind it: "1024K". 0 when there is none; *error is set when it cannot be read. */
+static int64_t read_number(const char *path, int *error) {
     char text[64], *end;
-    if (!weft_file_line(path, text, sizeof text)) {
+    if (!weft_file_line(path, text, sizeof text, error)) {
         return 0;
     }
     long long value = strtoll(text, &end, 10);
@@ -53,26 +54,26 @@ static int64_t count_list(const char *text) {
 }
 
 /* Looks at cache number `index` of the first core; level is 0 when there is none that holds data. */
-static host_cache read_cache(int index) {
+static host_cache read_cache(int index, int *error) {
     host_cache cache = {.source = "sysfs"};
     char path[128], text[256];
     snprintf(path, sizeof path, CPU0 "cache/index%d/type", index);
-    if (!weft_file_line(path, text, sizeof text) || strcmp(text, "Instruction") == 0) {
+    if (!weft_file_line(path, text, sizeof text, error) || strcmp(text, "Instruction") == 0) {
         return cache;
     }
     snprintf(path, sizeof path, CPU0 "cache/index%d/size", index);
-    cache.bytes = read_number(path);
+    cache.bytes = read_number(path, error);
     snprintf(path, sizeof path, CPU0 "cache/index%d/coherency_line_size", index);
-    cache.line = read_number(path);
+    cache.line = read_number(path, error);
     snprintf(path, sizeof path, CPU0 "cache/index%d/ways_of_associativity", index);
-    cache.ways = read_number(path);
+    cache.ways = read_number(path, error);
     snprintf(path, sizeof path, CPU0 "cache/index%d/shared_cpu_list", index);
-    if (weft_file_line(path, text, sizeof text)) {
+    if (weft_file_line(path, text, sizeof text, error)) {
         cache.sharers = count_list(text);
     }
     snprintf(path, sizeof path, CPU0 "cache/index%d/level", index);
     if (cache.bytes > 0) {
-        cache.level = read_number(path);
+        cache.level = read_number(path, error);
     }
     return cache;
 }
@@ -83,10 +84,10 @@ static int64_t ask_sysconf(int name) {
 }
 
 /* The first-level data cache and the cache farthest from the core. */
-static void find_caches(host_cache *first, host_cache *last) {
+static void find_caches(host_cache *first, host_cache *last, int *error) {
     *first = *last = (host_cache){0};
     for (int index = 0; index < 16; index++) {
-        host_cache cache = read_cache(index);
+        host_cache cache = read_cache(index, error);
         if (cache.level == 1) {
             *first = cache;
         }
@@ -169,12 +170,13 @@ static void assume_rates(weft_sheet *sheet) {
     }
 }
 
-void weft_sheet_host(weft_sheet *sheet) {
+weft_status weft_sheet_host(weft_sheet *sheet, weft_message *message) {
     weft_machine *m = &sheet->machine;
+    int error = 0;
     host_cache first, last;
     memset(sheet, 0, sizeof *sheet);
     sheet->form = &weft_machine_form;
-    find_caches(&first, &last);
+    find_caches(&first, &last, &error);
 
     int64_t cores = ask_sysconf(_SC_NPROCESSORS_ONLN);
     m->workers = cores >= 1 && cores <= 1048576 ? cores : 1;
@@ -187,7 +189,7 @@ void weft_sheet_host(weft_sheet *sheet) {
     say(sheet, WEFT_KEY_GPCS, "a CPU has none");
     say(sheet, WEFT_KEY_GPC_WORKERS, "follows from gpcs");
 
-    int64_t kilohertz = read_number(CPU0 "cpufreq/cpuinfo_max_freq");
+    int64_t kilohertz = read_number(CPU0 "cpufreq/cpuinfo_max_freq", &error);
     int has_clock = kilohertz >= 100000 && kilohertz <= 20000000;
     m->clock = has_clock ? 1e3 * (double)kilohertz : 2e9;
     say(sheet, WEFT_KEY_CLOCK, has_clock ? "sysfs" : "assumed: 2 GHz");
@@ -216,4 +218,5 @@ void weft_sheet_host(weft_sheet *sheet) {
     say(sheet, WEFT_KEY_L2_WRITE, "assumed: a write allocates its line");
     describe_cache(sheet, &last);
     assume_rates(sheet);
+    return error ? weft_fail(message, WEFT_IO, "this host's CPU cannot be described: /sys: %s", strerror(error)) : WEFT_OK;
 }

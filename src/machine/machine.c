@@ -11,8 +11,7 @@
 
 static weft_status find(weft_sheet *sheet, const char *name, weft_message *message) {
     if (name && (weft_names_agree(name, "host") || weft_names_agree(name, "cpu"))) {
-        weft_sheet_host(sheet);
-        return WEFT_OK;
+        return weft_sheet_host(sheet, message);
     }
     return weft_sheet_find(sheet, &weft_machine_form, name, message);
 }
@@ -48,22 +47,28 @@ weft_status weft_machine_parse(weft_machine *machine, const char *text, size_t l
 
 /* The host does not change, and asking takes a tenth of a millisecond. */
 static weft_machine host;
+static int known;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void ask_host(void) {
-    weft_sheet sheet;
-    weft_sheet_host(&sheet);
-    host = sheet.machine;
-    host.struct_size = sizeof host;
-}
-
-const weft_machine *weft_machine_this_host(void) {
-    static pthread_once_t asked = PTHREAD_ONCE_INIT;
-    pthread_once(&asked, ask_host);
-    return &host;
+weft_status weft_machine_this_host(const weft_machine **machine, weft_message *message) {
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&lock);
+    if (!known) {
+        weft_sheet sheet;
+        status = weft_sheet_host(&sheet, message);
+        host = sheet.machine;
+        host.struct_size = sizeof host;
+        known = status == WEFT_OK;
+    }
+    pthread_mutex_unlock(&lock);
+    *machine = &host;
+    return status;
 }
 
 weft_status weft_machine_host(weft_machine *machine, weft_message *message) {
-    return give(machine, weft_machine_this_host(), WEFT_OK, message);
+    const weft_machine *found;
+    const weft_status status = weft_machine_this_host(&found, message);
+    return give(machine, found, status, message);
 }
 
 const char *weft_machine_name(size_t number) {

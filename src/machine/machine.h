@@ -10,7 +10,7 @@ weft_status weft_machine_copy(weft_machine *ours, const weft_machine *theirs, we
 /* How many of its GPCs have gpc_workers workers: the fewest that leave the others equal. 0: none, or no GPCs are known. */
 int64_t weft_machine_large_gpcs(const weft_machine *machine);
 
-/* This host, which does not change: asked once. */
-const weft_machine *weft_machine_this_host(void);
+/* This host, which does not change: asked until the system has said what it is. */
+weft_status weft_machine_this_host(const weft_machine **machine, weft_message *message);
 
 #endif

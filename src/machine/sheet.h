@@ -17,7 +17,8 @@ extern const weft_form weft_machine_form;
 /* Checks what no key of a machine can check alone. */
 weft_status weft_sheet_check(const weft_sheet *sheet, const char *label, weft_message *message);
 
-/* Describes the host's CPU. The result passes weft_sheet_check(). */
-void weft_sheet_host(weft_sheet *sheet);
+/* Describes the host's CPU. The result passes weft_sheet_check(). WEFT_IO when what the kernel says cannot be read; what it
+ * does not say is assumed. */
+weft_status weft_sheet_host(weft_sheet *sheet, weft_message *message);
 
 #endif

@@ -300,7 +300,12 @@ weft_status weft_plan_lay_out(weft_plan **result, const weft_plan *draft, const 
     if (machine) {
         plan->machine = *machine;
     } else {
-        plan->machine = *weft_machine_this_host();
+        const weft_machine *host;
+        if ((status = weft_machine_this_host(&host, message))) {
+            free(plan);
+            return status;
+        }
+        plan->machine = *host;
     }
     const weft_backend *backend = plan->backend;
     weft_custom_complete(&plan->schedule);

@@ -205,7 +205,7 @@ weft_status weft_schedule_from_json(weft_schedule *schedule, const char *text, s
     reader r = {&read, label, "", message};
     weft_status status = WEFT_OK;
     if (!whole) {
-        status = json_error_code(&error) == json_error_out_of_memory
+        status = weft_json_lacked_memory(&error)
                      ? weft_fail(message, WEFT_NO_MEMORY, "out of memory")
                      : weft_fail(message, WEFT_INVALID, "%.120s: line %d: no JSON: %.100s", label, error.line, error.text);
     } else if (!json_is_object(object)) {

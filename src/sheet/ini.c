@@ -3,40 +3,9 @@
 
 #include <string.h>
 
-_Static_assert(WEFT_INI_MAX_LINE == 197, "a message below names it");
+#include "base/names.h"
 
-/* Bytes of the UTF-8 character at `text`, of which `room` bytes are there; 0 when it is none. */
-static size_t character_bytes(const unsigned char *text, size_t room) {
-    /* By first byte: how many follow, and the range of the second, which excludes overlong forms and surrogates. */
-    unsigned char first = text[0], low = 0x80, high = 0xbf;
-    size_t more = first < 0x80 ? 0 : first < 0xc2 ? 4 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf5 ? 3 : 4;
-    if (more == 0) {
-        return 1;
-    }
-    if (more == 4 || more >= room) {
-        return 0;
-    }
-    if (first == 0xe0) {
-        low = 0xa0;
-    }
-    if (first == 0xed) {
-        high = 0x9f;
-    }
-    if (first == 0xf0) {
-        low = 0x90;
-    }
-    if (first == 0xf4) {
-        high = 0x8f;
-    }
-    for (size_t i = 1; i <= more; i++) {
-        if (text[i] < low || text[i] > high) {
-            return 0;
-        }
-        low = 0x80;
-        high = 0xbf;
-    }
-    return more + 1;
-}
+_Static_assert(WEFT_INI_MAX_LINE == 197, "a message below names it");
 
 /* What is wrong with the bytes of a line; null when they are plain text. */
 static const char *check_bytes(const char *line, size_t length) {
@@ -48,7 +17,7 @@ static const char *check_bytes(const char *line, size_t length) {
         if ((c < 0x20 && c != '\t') || c == 0x7f) {
             return "a control character";
         }
-        size_t bytes = character_bytes((const unsigned char *)line + i, length - i);
+        size_t bytes = weft_character_bytes((const unsigned char *)line + i, length - i);
         if (bytes == 0) {
             return "not UTF-8";
         }

@@ -37,7 +37,8 @@ static pthread_once_t asked = PTHREAD_ONCE_INIT;
 /* Linux lists the processors that are of the first one's core: "0", or "0,8", or "0-1". */
 static void ask_siblings(void) {
     char line[32];
-    shares = !weft_file_line("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", line, sizeof line) ||
+    int unused = 0;
+    shares = !weft_file_line("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", line, sizeof line, &unused) ||
              strpbrk(line, ",-") != NULL;
 }
 

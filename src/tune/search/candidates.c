@@ -41,7 +41,12 @@ static int make_room(builder *b) {
     return list && prints;
 }
 
-static void refuse(builder *b, const weft_message *why) {
+/* Memory that ran out says nothing about the device: the list would not be whole. */
+static void refuse(builder *b, weft_status status, const weft_message *why) {
+    if (status == WEFT_NO_MEMORY) {
+        b->no_memory = 1;
+        return;
+    }
     b->c->refused++;
     b->first_refusal = b->c->refused == 1 ? *why : b->first_refusal;
 }
@@ -55,8 +60,9 @@ static void add(builder *b) {
         b->no_memory = 1;
         return;
     }
-    if (weft_plan_lay_out(&plan, &b->draft, NULL, &why)) {
-        refuse(b, &why);
+    weft_status status = weft_plan_lay_out(&plan, &b->draft, NULL, &why);
+    if (status) {
+        refuse(b, status, &why);
         return;
     }
     const uint64_t print = weft_space_fingerprint(plan);
@@ -68,8 +74,8 @@ static void add(builder *b) {
             return;
         }
     }
-    if (weft_plan_place(plan, &why)) {
-        refuse(b, &why);
+    if ((status = weft_plan_place(plan, &why))) {
+        refuse(b, status, &why);
         weft_plan_destroy(plan);
         return;
     }
@@ -129,7 +135,8 @@ weft_status weft_candidates_make(weft_candidates *c, const weft_plan *draft, con
 static void predict_one(void *context, int64_t i) {
     weft_candidate *one = &((weft_candidates *)context)->list[i];
     weft_cost cost;
-    one->model = weft_cost_of(one->plan, &cost, NULL) == WEFT_OK ? cost.time : 0;
+    one->priced = weft_cost_of(one->plan, &cost, NULL);
+    one->model = one->priced == WEFT_OK ? cost.time : 0;
 }
 
 /* Those that nobody can price come after those with a price: they may be the best, but nothing says so. */
@@ -161,10 +168,13 @@ static void rank_by_tile(weft_candidates *c) {
     qsort(c->list + 1, c->count - 1, sizeof *c->list, by_rank);
 }
 
-void weft_candidates_drop(weft_candidates *c, double behind) {
+weft_status weft_candidates_drop(weft_candidates *c, double behind, weft_message *message) {
     double best = 0;
     weft_cpu_for((int64_t)c->count, predict_one, c);
     for (size_t i = 0; i < c->count; i++) {
+        if (c->list[i].priced == WEFT_NO_MEMORY) {
+            return weft_fail(message, WEFT_NO_MEMORY, "no memory to price candidates");
+        }
         const double model = c->list[i].model;
         best = model > 0 && (best == 0 || model < best) ? model : best;
     }
@@ -181,6 +191,7 @@ void weft_candidates_drop(weft_candidates *c, double behind) {
     }
     c->count = kept;
     rank_by_tile(c);
+    return WEFT_OK;
 }
 
 void weft_candidates_free(weft_candidates *c) {

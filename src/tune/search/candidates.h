@@ -10,10 +10,11 @@
 typedef struct weft_candidate {
     weft_schedule schedule; /* as it is stored: what is open in it the plan chooses */
     weft_plan *plan;
-    double model;  /* time by the model, in any unit; 0: not asked, or it cannot tell */
-    size_t rank;   /* how many of the same tile come before it */
-    double rough;  /* seconds of its first run; 0: none yet */
-    double *times; /* seconds, `count` of them */
+    double model;       /* time by the model, in any unit; 0: not asked, or it cannot tell */
+    weft_status priced; /* how asking it went */
+    size_t rank;        /* how many of the same tile come before it */
+    double rough;       /* seconds of its first run; 0: none yet */
+    double *times;      /* seconds, `count` of them */
     size_t count;
     int racing;   /* 1: still being timed */
     int stays;    /* 1: to the end, however slow it is */
@@ -38,8 +39,8 @@ void weft_candidates_fit(weft_plan *draft);
 
 /* Asks the model about each, drops what is further behind its best than `behind` times, and puts the rest in the order in
  * which they are to be timed: those that stay first, then the likeliest of each tile, then the next of each. What the model
- * cannot price is kept, and comes after what it can, in each of these rounds. */
-void weft_candidates_drop(weft_candidates *c, double behind);
+ * cannot price is kept, and comes after what it can, in each of these rounds. WEFT_NO_MEMORY leaves all of them. */
+weft_status weft_candidates_drop(weft_candidates *c, double behind, weft_message *message);
 
 void weft_candidates_free(weft_candidates *c);
 

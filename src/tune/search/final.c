@@ -94,9 +94,10 @@ weft_status weft_race_final(weft_race *r, weft_message *message) {
     weft_candidate **list = malloc(c->count * sizeof(weft_candidate *));
     const size_t count = list ? list_finalists(c, list) : 0;
     double *times = malloc((count + 1) * MOST_ROUNDS * sizeof *times), needed = 0;
-    int is_whole = count > 1 && times;
+    int is_whole = count > 1 && times, has_memory = list && times;
     for (size_t i = 0; i < count; i++) {
-        is_whole = is_whole && weft_race_has_times(list[i], NULL);
+        has_memory = has_memory && weft_race_has_times(list[i], NULL);
+        is_whole = is_whole && has_memory;
         needed += (double)f.rounds * turn_seconds(&f, list[i]);
     }
     is_whole = is_whole && (r->options.exhaustive || weft_bench_now() - r->begin + needed < r->options.seconds);
@@ -108,7 +109,6 @@ weft_status weft_race_final(weft_race *r, weft_message *message) {
         list[i]->count = f.rounds;
         list[i]->is_final = 1;
     }
-    const int has_memory = list && times;
     free(list);
     free(times);
     return has_memory ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "no memory for the final");

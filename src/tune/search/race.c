@@ -179,6 +179,9 @@ weft_status weft_race_run(weft_race *r, weft_message *message) {
     for (size_t i = 0; i < c->count; i++) {
         tell(r, &c->list[i]);
     }
+    if (r->no_memory) { /* what left the race for that may be the fastest */
+        status = weft_fail(message, WEFT_NO_MEMORY, "no memory to time candidates");
+    }
     if (status == WEFT_OK) {
         weft_race_report(r, 0, 1);
         r->best.whole = !r->stopped;

@@ -18,6 +18,7 @@ typedef struct weft_race {
     weft_tuned best;
     double begin, reported;
     int stopped;
+    int no_memory; /* a candidate has left the race because memory ran out */
 } weft_race;
 
 /* Runs the race; race->best and race->state hold what came out. WEFT_FAILED when no candidate could be run. */

@@ -75,7 +75,9 @@ void weft_race_report(weft_race *r, double left, int last) {
 }
 
 int weft_race_sample(weft_race *r, weft_candidate *c, int64_t repeats, double *seconds, weft_message *message) {
-    if (weft_bench_time(r->bench, c->plan, repeats, seconds, message) != WEFT_OK) {
+    const weft_status status = weft_bench_time(r->bench, c->plan, repeats, seconds, message);
+    if (status) {
+        r->no_memory |= status == WEFT_NO_MEMORY;
         c->racing = 0;
         c->rough = 0;
         r->state.refused++;

@@ -83,7 +83,7 @@ static weft_status race(const weft_plan *draft, const weft_tune_options *o, keep
     weft_status status = weft_candidates_make(candidates, draft, o->also, o->also_count, message);
     const int64_t all = (int64_t)candidates->count;
     if (status == WEFT_OK && !o->exhaustive) {
-        weft_candidates_drop(candidates, o->behind);
+        status = weft_candidates_drop(candidates, o->behind, message);
     }
     if (status == WEFT_OK && (status = weft_bench_open(&bench, candidates->list[0].plan, &quiet, message)) == WEFT_OK) {
         weft_race r = {.candidates = candidates, .bench = bench, .options = *o, .timed = keep_trial, .user = k};

@@ -1,8 +1,10 @@
 /* The store as a JSON file, to carry to other machines: {"weft_tunings": 1, "rows": [{...}]}. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
@@ -12,7 +14,7 @@
 #include "tune/store/known.h"
 #include "tune/store/store.h"
 
-enum { FORMAT = 1 };
+enum { FORMAT = 1, MOST = 1 << 30 /* bytes of a file */ };
 
 static int add_row(void *user, const weft_tuning *t) {
     json_t **rows = user;
@@ -57,7 +59,8 @@ static weft_status read_row(json_t *object, weft_tuning *row, weft_message *mess
                        &row->device, "driver", &row->driver, "build", &row->build, "problem", &row->problem, "given",
                        &row->given, "schedule", &words, "seconds", &row->tuned.seconds, "spread", &row->tuned.spread,
                        "runs", &runs, "date", &date, "whole", &whole) != 0) {
-        return weft_fail(message, WEFT_INVALID, "%.200s", error.text);
+        return weft_json_lacked_memory(&error) ? weft_fail(message, WEFT_NO_MEMORY, "out of memory")
+                                               : weft_fail(message, WEFT_INVALID, "%.200s", error.text);
     }
     row->tuned.runs = runs;
     row->tuned.date = date;
@@ -86,20 +89,28 @@ weft_status weft_tunings_import(const char *path, int64_t *count, weft_message *
     weft_tuning *list = NULL;
     weft_store *store = NULL;
     int64_t taken = 0;
+    char *text = NULL;
+    size_t length = 0;
     weft_status status = WEFT_OK;
     if (!path) {
         return weft_fail(message, WEFT_INVALID, "path is null");
     }
-    json_t *whole = strcmp(path, "-") == 0 ? json_loadf(stdin, JSON_REJECT_DUPLICATES, &error)
-                                           : json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    if (strcmp(path, "-") != 0 && access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+        return weft_fail(message, WEFT_NOT_FOUND, "%.200s: cannot be opened", path);
+    }
+    if ((status = weft_file_read(strcmp(path, "-") == 0 ? NULL : path, MOST, &text, &length, message))) {
+        return status;
+    }
+    json_t *whole = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     if (!whole) {
-        const int missing = json_error_code(&error) == json_error_cannot_open_file;
-        status = missing ? weft_fail(message, WEFT_NOT_FOUND, "%.200s: cannot be opened", path)
-                         : weft_fail(message, WEFT_INVALID, "%.80s:%d: %.120s", path, error.line, error.text);
+        const int no_memory = weft_json_lacked_memory(&error);
+        status = no_memory ? weft_fail(message, WEFT_NO_MEMORY, "out of memory")
+                           : weft_fail(message, WEFT_INVALID, "%.80s:%d: %.120s", path, error.line, error.text);
         goto done;
     }
-    if (json_unpack(whole, "{s:I, s:o}", "weft_tunings", &format, "rows", &rows) != 0 || format != FORMAT ||
-        !json_is_array(rows)) {
+    format = json_integer_value(json_object_get(whole, "weft_tunings"));
+    rows = json_object_get(whole, "rows");
+    if (format != FORMAT || !json_is_array(rows)) {
         status = weft_fail(message, WEFT_INVALID, "%.200s: not a file of tunings", path);
         goto done;
     }
@@ -112,6 +123,7 @@ weft_status weft_tunings_import(const char *path, int64_t *count, weft_message *
 done:
     weft_store_close(store);
     free(list);
+    free(text);
     json_decref(whole);
     if (count) {
         *count = taken;

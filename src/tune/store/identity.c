@@ -5,6 +5,8 @@
 #include <string.h>
 #include <weft/tune.h>
 
+#include "base/file.h"
+#include "base/status.h"
 #include "cpu/thread/team.h"
 #include "cuda/driver/driver.h"
 
@@ -23,28 +25,34 @@ static int take(const char *line, const char *key, char *value, size_t size) {
     return 1;
 }
 
-/* What the processor calls itself; where it has no name, its maker's number and its own. */
-static void processor(char *name, size_t size) {
-    char line[256], model[80] = "", maker[16] = "", part[16] = "";
-    FILE *file = fopen("/proc/cpuinfo", "re");
-    while (file && fgets(line, sizeof line, file)) {
+/* What the processor calls itself; where it has no name, its maker's number and its own. The first processor's lines are
+ * at the beginning. */
+static weft_status processor(char *name, size_t size, weft_message *message) {
+    char text[4096], model[80] = "", maker[16] = "", part[16] = "";
+    int error = 0;
+    weft_file_head("/proc/cpuinfo", text, sizeof text, &error);
+    if (error) {
+        return weft_fail(message, WEFT_IO, "/proc/cpuinfo: %s", strerror(error));
+    }
+    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         (void)(take(line, "model name", model, sizeof model) || take(line, "CPU implementer", maker, sizeof maker) ||
                take(line, "CPU part", part, sizeof part));
-    }
-    if (file) {
-        fclose(file);
     }
     if (model[0]) {
         snprintf(name, size, "%s", model);
     } else {
         snprintf(name, size, "CPU %s %s", maker[0] ? maker : "unknown", part);
     }
+    return WEFT_OK;
 }
 
 weft_status weft_tune_identify(const weft_plan *draft, char *device, size_t size, int32_t *driver, weft_message *message) {
     if (draft->device.kind == WEFT_DEVICE_CPU) {
         char name[80];
-        processor(name, sizeof name);
+        const weft_status status = processor(name, sizeof name, message);
+        if (status) {
+            return status;
+        }
         *driver = 0;
         snprintf(device, size, "%s, %d threads, %s", name, (int)weft_cpu_threads(), draft->backend->kernel(draft));
         return WEFT_OK;

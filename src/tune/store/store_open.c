@@ -17,7 +17,7 @@
 
 enum { BUSY_MS = 10000 }; /* how long to wait for other processes */
 
-/* A log of what is written, beside the file, lets readers and a writer go on at once and needs no flush for each row; but
+/* A log of what is written, beside the file, lets readers and a writer go on at once and is flushed once for each row; but
  * its index is memory that processes share, which other hosts on a network file system do not see. */
 static int is_on_network(const char *path) {
     static const unsigned long kinds[] = {
@@ -35,7 +35,7 @@ static void settle_journal(const weft_store *store) {
     int64_t unused;
     (void)weft_store_ask(store, is_on_network(store->path) ? "PRAGMA journal_mode = DELETE" : "PRAGMA journal_mode = WAL",
                          &unused);
-    weft_store_exec(store, "PRAGMA synchronous = NORMAL");
+    weft_store_exec(store, "PRAGMA synchronous = FULL"); /* what is stored survives a loss of power */
 }
 
 static int open_file(weft_store *store, int flags, const char *name) {
@@ -70,6 +70,21 @@ static weft_status set_aside(const weft_store *store, const char *why, weft_mess
     return WEFT_OK;
 }
 
+/* Whether the whole file can be read: what looks damaged may be a disk that fails. */
+static weft_status check_reading(const weft_store *store, weft_message *message) {
+    char room[16384];
+    const int file = open(store->path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = file < 0 ? -1 : 1;
+    while (file >= 0 && (got > 0 || (got < 0 && errno == EINTR))) {
+        got = read(file, room, sizeof room);
+    }
+    const int error = errno;
+    if (file >= 0) {
+        close(file);
+    }
+    return got < 0 ? weft_fail(message, WEFT_IO, "the tuning store %.120s: %s", store->path, strerror(error)) : WEFT_OK;
+}
+
 static const char *reason(weft_store_verdict v) {
     return v == WEFT_STORE_FOREIGN ? "not weft's, or not as weft makes it" : "damaged";
 }
@@ -98,9 +113,11 @@ static void make_private(const char *path) {
     }
 }
 
-/* Looks at the file and mends what can be mended, while no other process does. */
+/* Looks at the file and mends what can be mended, while no other process does. A file is set aside when it was found bad
+ * twice and can be read: one read that fails must not cost the store. */
 static weft_status open_to_write(weft_store *store, weft_message *message) {
-    for (int again = 0; again < 2; again++) {
+    int found_bad = 0;
+    for (int again = 0; again < 3; again++) {
         make_private(store->path);
         int result = open_file(store, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, store->path);
         const weft_store_verdict v = result ? WEFT_STORE_UNREADABLE : weft_store_judge(store, &result);
@@ -114,7 +131,7 @@ static weft_status open_to_write(weft_store *store, weft_message *message) {
         }
         if (v == WEFT_STORE_FOREIGN || v == WEFT_STORE_DAMAGED) {
             close_file(store);
-            const weft_status status = set_aside(store, reason(v), message);
+            const weft_status status = found_bad++ ? set_aside(store, reason(v), message) : check_reading(store, message);
             if (status) {
                 return status;
             }
@@ -175,8 +192,11 @@ weft_status weft_store_open(weft_store **result, int to_write, weft_message *mes
         return weft_fail(message, WEFT_IO, "there is no place for a tuning store: name one in WEFT_TUNING_DB");
     }
     if (!to_write && access(store->path, F_OK) != 0) {
+        const int missing = errno == ENOENT || errno == ENOTDIR;
+        status = missing ? weft_fail(message, WEFT_NOT_FOUND, "nothing was tuned yet: there is no tuning store")
+                         : weft_fail(message, WEFT_IO, "the tuning store %.120s: %s", store->path, strerror(errno));
         free(store);
-        return weft_fail(message, WEFT_NOT_FOUND, "nothing was tuned yet: there is no tuning store");
+        return status;
     }
     if (to_write) {
         make_folder(store->path);

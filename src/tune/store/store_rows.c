@@ -33,16 +33,23 @@ static int bind_tuned(sqlite3_stmt *s, const weft_tuned *t) {
     return result;
 }
 
+/* A text of a row: "" for a null, and when memory ran out, where *no_memory becomes 1. */
+static const char *text_of(sqlite3_stmt *s, int column, int *no_memory) {
+    const char *text = (const char *)sqlite3_column_text(s, column);
+    *no_memory |= !text && sqlite3_errcode(sqlite3_db_handle(s)) == SQLITE_NOMEM;
+    return text ? text : "";
+}
+
 /* Reads schedule, seconds, spread, runs and date from the columns that begin at `first`; 0 when the schedule means nothing
  * to this library. */
-static int read_tuned(sqlite3_stmt *s, int first, weft_tuned *t) {
-    const char *words = (const char *)sqlite3_column_text(s, first);
+static int read_tuned(sqlite3_stmt *s, int first, weft_tuned *t, int *no_memory) {
+    const char *words = text_of(s, first, no_memory);
     memset(t, 0, sizeof *t);
     t->seconds = sqlite3_column_double(s, first + 1);
     t->spread = sqlite3_column_double(s, first + 2);
     t->runs = sqlite3_column_int64(s, first + 3);
     t->date = sqlite3_column_int64(s, first + 4);
-    return words && weft_schedule_read(&t->schedule, words, NULL) == WEFT_OK;
+    return words[0] && weft_schedule_read(&t->schedule, words, NULL) == WEFT_OK;
 }
 
 /* Prepares a statement for a key. */
@@ -64,11 +71,12 @@ static int run(sqlite3_stmt *s, int result) {
 weft_status weft_store_find(weft_store *store, const weft_tune_key *key, weft_tuned *tuned, weft_message *message) {
     const weft_tuning row = row_of(key, NULL);
     sqlite3_stmt *s = NULL;
-    int found = 0,
+    int found = 0, no_memory = 0,
         result = prepare(store, "SELECT schedule, seconds, spread, runs, date, whole FROM tunings" MATCH, &row, &s);
     if (result == SQLITE_OK && (result = sqlite3_step(s)) == SQLITE_ROW) {
-        found = read_tuned(s, 0, tuned);
+        found = read_tuned(s, 0, tuned, &no_memory);
         tuned->whole = sqlite3_column_int(s, 5);
+        result = no_memory ? SQLITE_NOMEM : result;
     }
     sqlite3_finalize(s);
     if (result != SQLITE_ROW && result != SQLITE_DONE) {
@@ -130,12 +138,13 @@ weft_status weft_store_trials(weft_store *store, const weft_tune_key *key, void 
     const weft_tuning like = row_of(key, NULL);
     sqlite3_stmt *s = NULL;
     weft_tuned trial;
+    int no_memory = 0;
     int result = prepare(store, "SELECT schedule, seconds, spread, runs, date FROM trials" MATCH, &like, &s);
     while (result == SQLITE_OK && (result = sqlite3_step(s)) == SQLITE_ROW) {
-        if (read_tuned(s, 0, &trial)) {
+        if (read_tuned(s, 0, &trial, &no_memory)) {
             row(user, &trial);
         }
-        result = SQLITE_OK;
+        result = no_memory ? SQLITE_NOMEM : SQLITE_OK;
     }
     sqlite3_finalize(s);
     return result == SQLITE_DONE ? WEFT_OK : weft_store_fail(store, result, message);
@@ -164,27 +173,22 @@ weft_status weft_store_forget(weft_store *store, const weft_tune_key *key, int64
     return result ? weft_store_fail(store, result, message) : WEFT_OK;
 }
 
-static const char *text_of(sqlite3_stmt *s, int column) {
-    const char *text = (const char *)sqlite3_column_text(s, column);
-    return text ? text : "";
-}
-
 weft_status weft_store_list(weft_store *store, int (*row)(void *user, const weft_tuning *tuning), void *user,
                             weft_message *message) {
     sqlite3_stmt *s = NULL;
     int result = prepare(store, "SELECT * FROM tunings ORDER BY device, driver, build, problem, given", NULL, &s);
-    int stop = 0;
+    int stop = 0, no_memory = 0;
     while (!stop && result == SQLITE_OK && (result = sqlite3_step(s)) == SQLITE_ROW) {
         weft_tuning found;
-        const int readable = read_tuned(s, 5, &found.tuned);
-        found.device = text_of(s, 0);
+        const int readable = read_tuned(s, 5, &found.tuned, &no_memory);
+        found.device = text_of(s, 0, &no_memory);
         found.driver = sqlite3_column_int(s, 1);
-        found.build = text_of(s, 2);
-        found.problem = text_of(s, 3);
-        found.given = text_of(s, 4);
+        found.build = text_of(s, 2, &no_memory);
+        found.problem = text_of(s, 3, &no_memory);
+        found.given = text_of(s, 4, &no_memory);
         found.tuned.whole = sqlite3_column_int(s, 10);
-        stop = readable && row(user, &found);
-        result = SQLITE_OK;
+        stop = readable && !no_memory && row(user, &found);
+        result = no_memory ? SQLITE_NOMEM : SQLITE_OK;
     }
     sqlite3_finalize(s);
     return stop || result == SQLITE_DONE ? WEFT_OK : weft_store_fail(store, result, message);
