@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/names.h"
@@ -175,6 +176,10 @@ static int run(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    static char room[1 << 16];
+    if (!isatty(STDOUT_FILENO)) { /* an answer that fits is written at once: whole, or not at all */
+        (void)!setvbuf(stdout, room, _IOFBF, sizeof room);
+    }
     const int code = run(argc, argv);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         return has_complained() ? EXIT_FAILED : complain(EXIT_FAILED, "could not write to standard output");

@@ -40,6 +40,18 @@ static int report_as_json(const settings *s, const weft_plan *plan, const outcom
     return print_json(object);
 }
 
+/* What was planned, and for which machine where nobody named one. */
+static void print_plan(const settings *s, const weft_plan *plan, FILE *file) {
+    char text[1024];
+    if (s->verbose) {
+        weft_plan_text(plan, text, sizeof text);
+        fputs(text, file);
+    } else if (!s->machine) {
+        fprintf(file, "planned for this %s: %s (--machine chooses another)\n",
+                s->device == WEFT_DEVICE_CUDA ? "GPU" : "host", weft_plan_machine(plan)->title);
+    }
+}
+
 /* `counted` is null without --counters. */
 static int report(const settings *s, const weft_plan *plan, const outcome *o, const device_case *counted) {
     const weft_check *c = &o->check;
@@ -49,6 +61,7 @@ static int report(const settings *s, const weft_plan *plan, const outcome *o, co
         const int code = report_as_json(s, plan, o, flops, tflops, counted);
         return code ? code : c->passed ? EXIT_OK : EXIT_FAILED;
     }
+    print_plan(s, plan, stdout);
     printf("%s on %s: %.6f s", weft_plan_kernel(plan), weft_plan_backend(plan), o->seconds);
     if (o->runs > 1) {
         printf(" (median of %" PRId64 " runs)", o->runs);
@@ -154,13 +167,8 @@ int cmd_run(const settings *s, const char *const *words, size_t count) {
         code = complain(EXIT_USAGE, "--energy is of a GPU: --device cuda");
     }
     if (code == EXIT_OK) {
-        if (s->verbose) {
-            char text[1024];
-            weft_plan_text(plan, text, sizeof text);
-            fputs(text, s->json ? stderr : stdout);
-        } else if (!s->machine && !s->json) {
-            printf("planned for this %s: %s (--machine chooses another)\n", on_gpu ? "GPU" : "host",
-                   weft_plan_machine(plan)->title);
+        if (s->verbose && s->json) {
+            print_plan(s, plan, stderr);
         }
         code = run_with_energy(s, plan);
     }

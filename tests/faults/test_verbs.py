@@ -34,35 +34,38 @@ VIEW = ["view", "gemm", *SMALL, "--machine", "h100"]
 ONE = ["--k", "32", "--order", "raster-n", "--sweep", "forward", "--dispatch", "static", "--workers", "1", "--seconds", "0.001"]
 TUNE = ["tune", "gemm", "--m", "32", "--n", "32", *ONE]
 
-# What is tried: a name, how many times rarer than usual, and commands. OUT is a file that is there and is replaced.
+# What is tried: a name and commands. OUT is a file that is there and is replaced.
 CASES = {
-    "orders": (1, ["orders"], ["orders", "--json"]),
-    "machines": (1, ["machines"], ["machines", "--json"], ["machines", "h200"], ["machines", "h200", "--json"], ["machines", "host", "--json"],
+    "orders": (["orders"], ["orders", "--json"]),
+    "machines": (["machines"], ["machines", "--json"], ["machines", "h200"], ["machines", "h200", "--json"], ["machines", "host", "--json"],
                  ["machines", "./MACHINE", "--json"], ["machines", "h100", "-o", "OUT"]),
-    "profiles": (1, ["profiles", "--json"], ["profiles", "hopper-attention", "--json"], ["profiles", "hopper-attention", "-o", "OUT"]),
-    "order": (1, ["order", "show", "gemm", *SMALL], ["order", "show", "gemm", *SMALL, "--json"],
+    "profiles": (["profiles", "--json"], ["profiles", "hopper-attention", "--json"], ["profiles", "hopper-attention", "-o", "OUT"]),
+    "order": (["order", "show", "gemm", *SMALL], ["order", "show", "gemm", *SMALL, "--json"],
               ["order", "show", "gemm", *SMALL, "--order-file", "ORDER"]),
-    "simulate": (1, ["simulate", "gemm", *SMALL, "--machine", "h100"], ["simulate", "gemm", *SMALL, "--machine", "mi300x", "--per-domain", "--json"],
+    "simulate": (["simulate", "gemm", *SMALL, "--machine", "h100"], ["simulate", "gemm", *SMALL, "--machine", "mi300x", "--per-domain", "--json"],
                  ["simulate", "attention", *SHORT, "--machine", "h200", "--json"], ["simulate", "gemm", *SMALL, "--machine", "./MACHINE", "--json"],
                  ["simulate", "attention", *SHORT, "--machine", "gb10", "--curve", "--json"], ["simulate", "attention", *SHORT, "--machine", "gb10", "--curve"]),
-    "simulate-trace": (1, ["simulate", "trace", "TRACE", "--machine", "h100", "--json"], ["simulate", "gemm", *TINY, "--machine", "h100", "--trace-out", "OUT"]),
-    "simulate-ranks": (1, ["simulate", "attention", *SHORT, "--ranks", "2", "--machine", "h100", "--json"]),
-    "run": (1, ["run", "gemm", *TINY], ["run", "gemm", *SMALL, "--json"], ["run", "attention", *SHORT, "--json"]),
-    "run-ranks": (1, ["run", "attention", *SHORT, "--ranks", "2", "--json"]),
-    "compare": (1, ["compare", "attention", *SHORT, "--machine", "h200", "--dispatch", "static"],
+    "simulate-trace": (["simulate", "trace", "TRACE", "--machine", "h100", "--json"], ["simulate", "gemm", *TINY, "--machine", "h100", "--trace-out", "OUT"]),
+    "simulate-ranks": (["simulate", "attention", *SHORT, "--ranks", "2", "--machine", "h100", "--json"]),
+    "run": (["run", "gemm", *TINY], ["run", "gemm", *SMALL, "--json"], ["run", "attention", *SHORT, "--json"]),
+    "run-ranks": (["run", "attention", *SHORT, "--ranks", "2", "--json"]),
+    "compare": (["compare", "attention", *SHORT, "--machine", "h200", "--dispatch", "static"],
                 ["compare", "attention", *SHORT, "--machine", "h200", "--dispatch", "static", "--json"]),
-    "sweep": (1, [*SWEEP], [*SWEEP, "--json"], [*SWEEP, "--csv", "--svg", "-o", "OUT"]),
-    "plan": (1, ["plan", "attention", *SHORT, "--machine", "gb10", "--order", "head-first"],
+    "sweep": ([*SWEEP], [*SWEEP, "--json"], [*SWEEP, "--csv", "--svg", "-o", "OUT"]),
+    "plan": (["plan", "attention", *SHORT, "--machine", "gb10", "--order", "head-first"],
              ["plan", "attention", *SHORT, "--machine", "gb10", "--order", "head-first", "--json"]),
-    "tune": (1, ["tune", "--list"], ["tune", "--list", "--json"], ["tune", "--forget"], [*TUNE], [*TUNE, "--json"],
+    "tune": (["tune", "--list"], ["tune", "--list", "--json"], ["tune", "--forget"], [*TUNE], [*TUNE, "--json"],
              ["tune", "--export", "-o", "OUT"], ["tune", "--import", "TUNINGS"]),
-    "view": (1, [*VIEW, "-o", "OUT"], [*VIEW, "--svg"], [*VIEW, "--svg", "-o", "OUT"], [*VIEW, "--text"],
+    "view": ([*VIEW, "-o", "OUT"], [*VIEW, "--svg"], [*VIEW, "--svg", "-o", "OUT"], [*VIEW, "--text"],
              ["view", "attention", *SHORT, "--machine", "mi300x", "--json"], ["view", "trace", "TRACE", "--machine", "h100", "-o", "OUT"]),
-    "doctor": (1, ["doctor"], ["doctor", "--json"]),
-    "help": (1, ["--help"], ["--version"], ["plan", "--help"], ["completion", "bash"], ["completion", "zsh"], ["completion", "fish"], ["man", "PAGES"]),
-    "reproduce": (5, ["reproduce", "cutile", "--json", "--seeds", "2"]),
-    "report": (20, ["report", "cutile", "-o", "OUT"]),
+    "doctor": (["doctor"], ["doctor", "--json"]),
+    "help": (["--help"], ["--version"], ["plan", "--help"], ["completion", "bash"], ["completion", "zsh"], ["completion", "fish"], ["man", "PAGES"]),
+    "reproduce": (["reproduce", "cutile", "--json", "--seeds", "2"],),
+    "report": (["report", "cutile", "-o", "OUT"],),
 }  # fmt: skip
+
+# Each run of these simulates a whole study: only at night, and then so many calls of each kind.
+STUDIES = {"reproduce": 4, "report": 2}
 
 # What differs from run to run: how long things took, names of processes, dates.
 VARIES = re.compile(rb'"(elapsed_seconds|elapsed|seconds|tflops|least|most|spread|runs|date|disturbed)":[-+.e0-9]+|\d+(\.\d+)? [mnu]?s\b|'
@@ -212,22 +215,21 @@ class Trial:
         return wrong
 
 
-def points(count, samples, cost):
+def points(count, samples):
     """Which calls fail: all, or some, spread evenly from a start that the seed gives."""
-    most = max(1, samples * ROUNDS // 100 // cost) if ROUNDS else count
+    most = max(1, samples)
     step = max(1, count // most)
     return range(1 + SEED % step, count + 1, step)
 
 
 def try_case(name, template, pool):
-    cost, *commands = CASES[name]
     wrong, tried, mattered, calls = [], collections.Counter(), collections.Counter(), collections.Counter()
-    for arguments in commands:
+    for arguments in CASES[name]:
         trial = Trial(template, arguments)
         counts = {kind: trial.count(kind) for kind in ("memory", "files", "sqlite", "threads")}
         calls.update(counts)
         jobs = [(kind, error, number, on) for kind, error, samples in ERRORS for on in (False, True)
-                for number in points(counts[kind], samples, cost)]  # fmt: skip
+                for number in points(counts[kind], STUDIES.get(name) or (samples * ROUNDS // 100 if ROUNDS else counts[kind]))]  # fmt: skip
         for job, (what, matters) in zip(jobs, pool.map(lambda job, trial=trial: trial.what_is_wrong(*job), jobs), strict=True):
             tried[job[0]] += 1
             mattered[job[0]] += matters
@@ -238,7 +240,7 @@ def try_case(name, template, pool):
 
 
 def main():
-    names = sys.argv[3:] or list(CASES)
+    names = sys.argv[3:] or [name for name in CASES if name not in STUDIES or not ROUNDS]
     with tempfile.TemporaryDirectory() as template, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         make_template(template)
         results = [try_case(name, template, pool) for name in names]
