@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/fork.h"
 #include "base/names.h"
 #include "base/struct.h"
 #include "machine/machine.h"
@@ -52,6 +53,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 weft_status weft_machine_this_host(const weft_machine **machine, weft_message *message) {
     weft_status status = WEFT_OK;
+    weft_fork_hold();
     pthread_mutex_lock(&lock);
     if (!known) {
         weft_sheet sheet;
@@ -61,6 +63,7 @@ weft_status weft_machine_this_host(const weft_machine **machine, weft_message *m
         known = status == WEFT_OK;
     }
     pthread_mutex_unlock(&lock);
+    weft_fork_release();
     *machine = &host;
     return status;
 }

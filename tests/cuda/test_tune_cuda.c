@@ -66,7 +66,7 @@ static void candidates(void **state) {
         assert_true(made.tile_m == 64 && made.tile_n == 64 && made.dispatch == WEFT_DISPATCH_STATIC);
     }
     const size_t before = c.count; /* the simulator is asked where the backend has no model of its own */
-    weft_candidates_drop(&c, 1e9);
+    assert_int_equal(weft_candidates_drop(&c, 1e9, NULL), WEFT_OK);
     assert_int_equal(c.count, before);
     assert_true(c.list[0].model > 0);
     weft_candidates_free(&c);
@@ -102,7 +102,7 @@ static size_t check_costs(const weft_plan *draft) {
     weft_candidates c;
     assert_int_equal(weft_candidates_make(&c, draft, NULL, 0, NULL), WEFT_OK);
     const size_t before = c.count;
-    weft_candidates_drop(&c, 1.5);
+    assert_int_equal(weft_candidates_drop(&c, 1.5, NULL), WEFT_OK);
     const weft_schedule first = weft_plan_schedule(c.list[0].plan);
     assert_true(weft_schedule_same(&first, &chosen));
     assert_true(c.dropped + c.count == before && (c.dropped == 0 || c.dropped_from > 1.5));

@@ -88,8 +88,7 @@ static int ask_model(void) {
     if (weft_plan_draft(&draft, &p, NULL, NULL, NULL) || weft_candidates_make(&c, &draft, NULL, 0, NULL)) {
         return 0;
     }
-    weft_candidates_drop(&c, 1e9);
-    const int asked = c.count > 4 && c.list[c.count - 1].model > 0;
+    const int asked = weft_candidates_drop(&c, 1e9, NULL) == WEFT_OK && c.count > 4 && c.list[c.count - 1].model > 0;
     weft_candidates_free(&c);
     return asked;
 }
