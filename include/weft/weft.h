@@ -193,14 +193,14 @@ typedef struct weft_attention {
     weft_dtype dtype;        /**< of Q, K, V and O, where o_dtype says no other */
     weft_mask mask;
     int64_t offset; /**< WEFT_MASK_CAUSAL and WEFT_MASK_WINDOW: position of the first query among the keys; 0 otherwise */
-    double scale;   /**< 0: 1 / sqrt(head_dim), with WEFT_QV 1 / sqrt(head_dim + head_dim_v) */
+    double scale; /**< 0: 1 / sqrt(head_dim), with WEFT_QV 1 / sqrt(head_dim + head_dim_v); else of 1e-30 to 1e30 in size */
     weft_layout layout;
     weft_strides q_strides, k_strides, v_strides, o_strides;
     int64_t left, right; /**< windows: keys before and behind a query's own position; below 0: all. Else 0 or below */
     int64_t chunk;       /**< above 0: of what the mask shows, a query sees the keys whose position / chunk is its own */
     int64_t prefix;      /**< above 0: every query sees the first so many keys, too; not with a left edge or chunks */
     int64_t head_dim_v;  /**< of V, QV and O, at most WEFT_MAX_HEAD_DIM, with WEFT_QV less head_dim; 0: head_dim */
-    double softcap;      /**< above 0: scores become softcap * tanh(score / softcap) */
+    double softcap;      /**< above 0: scores become softcap * tanh(score / softcap); as scale of 1e-30 to 1e30 */
     double dropout;      /**< probability that a weight counts as 0, below 1; the others are divided by 1 - dropout */
     int32_t extras;      /**< what the data has beside Q, K, V and O: weft_attention_extras */
     int32_t bias_type;   /**< a weft_bias_type */

@@ -80,6 +80,9 @@ weft_status weft_attention_complete(weft_problem *problem, weft_message *message
     if (!isfinite(p->scale)) {
         return weft_fail(message, WEFT_INVALID, "scale %g is not finite", p->scale);
     }
+    if (p->scale != 0 && (status = weft_check_factor("scale", p->scale, message))) {
+        return status;
+    }
     int64_t tiles; /* the smallest tile is one query, so this bounds every grid and the LSE */
     if (!weft_multiply(p->batch * p->heads, p->seq, &tiles)) {
         return weft_fail(message, WEFT_INVALID, "batch %" PRId64 " x heads %" PRId64 " x seq %" PRId64 " exceeds 2^62",

@@ -43,6 +43,11 @@ weft_status weft_attention_resolve_scores(weft_attention *p, weft_message *messa
     if (!(p->softcap >= 0) || !isfinite(p->softcap)) {
         return weft_fail(message, WEFT_INVALID, "softcap %g is not at least 0", p->softcap);
     }
+    weft_status status = p->softcap > 0 ? weft_check_factor("softcap", p->softcap, message) : WEFT_OK;
+    status = status || p->softcap == 0 ? status : weft_check_factor("scale / softcap", p->scale / p->softcap, message);
+    if (status) {
+        return status;
+    }
     if (!(p->dropout >= 0 && p->dropout < 1)) {
         return weft_fail(message, WEFT_INVALID, "dropout %g is not at least 0 and below 1", p->dropout);
     }

@@ -128,8 +128,8 @@ static weft_status resolve(weft_problem *problem, weft_message *message) {
         (status = resolve_batch(&p->c_stride, "c", p->batch, matrix_extent(p->c_major, p->ldc, p->m, columns), message))) {
         return status;
     }
-    if (!isfinite(p->alpha) || !isfinite(p->beta)) {
-        return weft_fail(message, WEFT_INVALID, "alpha %g and beta %g must be finite", p->alpha, p->beta);
+    if (!isfinite((float)p->alpha) || !isfinite((float)p->beta)) { /* of NaN, too */
+        return weft_fail(message, WEFT_INVALID, "alpha %g and beta %g must be finite in fp32", p->alpha, p->beta);
     }
     return resolve_epilogue(p, message);
 }

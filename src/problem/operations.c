@@ -198,6 +198,10 @@ weft_status weft_data_check_buffers(weft_data *copy, const weft_operation_row *r
         if (!at && !is_left_out(copy, list, count, i)) {
             return weft_fail(message, WEFT_INVALID, "%s is null", list[i].name);
         }
+        if ((uintptr_t)at % weft_dtype_bytes(list[i].dtype) != 0) {
+            return weft_fail(message, WEFT_INVALID, "%s is not aligned to its elements of %zu bytes", list[i].name,
+                             weft_dtype_bytes(list[i].dtype));
+        }
         for (size_t j = 0; at && j < i; j++) {
             const void *other = pointer_at(copy, list[j].offset);
             if (other && (list[i].is_written || list[j].is_written) &&

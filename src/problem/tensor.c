@@ -2,6 +2,7 @@
 #include "problem/tensor.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 #include "base/status.h"
 
@@ -21,6 +22,12 @@ weft_status weft_check_dimensions(const weft_dimension *fields, size_t count, we
         }
     }
     return WEFT_OK;
+}
+
+weft_status weft_check_factor(const char *name, double value, weft_message *message) {
+    return fabs(value) >= 1e-30 && fabs(value) <= 1e30
+               ? WEFT_OK
+               : weft_fail(message, WEFT_INVALID, "%s %g is not between 1e-30 and 1e30 in size", name, value);
 }
 
 weft_status weft_check_dtype(const char *name, weft_dtype dtype, weft_message *message) {

@@ -13,6 +13,10 @@ typedef struct weft_dimension {
 weft_status weft_check_dimensions(const weft_dimension *fields, size_t count, weft_message *message);
 weft_status weft_check_dtype(const char *name, weft_dtype dtype, weft_message *message);
 
+/* What kernels multiply scores by, in fp32: its size is between 1e-30 and 1e30, so that it is neither 0 nor infinite there,
+ * nor times log2(e). A factor of 0 makes a hidden score, -inf, NaN. */
+weft_status weft_check_factor(const char *name, double value, weft_message *message);
+
 /* From a tensor's first element to its last: their bytes, and the sum of a few such, fit. */
 #define WEFT_MOST_ELEMENTS (INT64_C(1) << 59)
 

@@ -387,7 +387,7 @@ static void bad_lengths(void **state) {
     assert_string_equal(message.text, "lengths.kv_used is null");
     b.data.lengths.kv_used = (const int32_t *)((const char *)good.lengths.kv_used + 2);
     assert_int_equal(weft_plan_run(plan, &b.data, &message), WEFT_INVALID);
-    assert_string_equal(message.text, "lengths.kv_used is not aligned to 4 bytes");
+    assert_string_equal(message.text, "lengths.kv_used is not aligned to its elements of 4 bytes");
     b.data.lengths.kv_used = used;
     assert_int_equal(weft_plan_run(plan, &b.data, &message), WEFT_INVALID);
     assert_string_equal(message.text, "lengths.kv_used is not in memory that the GPU can read");

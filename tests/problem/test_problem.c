@@ -60,6 +60,9 @@ static void bad_attentions(void **state) {
     REFUSED(attention, layout, (weft_layout)5, "layout 5 is not WEFT_BSHD or WEFT_BHSD");
     REFUSED(attention, offset, 4, "offset 4 is only for masks WEFT_MASK_CAUSAL and WEFT_MASK_WINDOW");
     REFUSED(attention, scale, (double)INFINITY, "scale inf is not finite");
+    REFUSED(attention, scale, -1e-31, "scale -1e-31 is not between 1e-30 and 1e30 in size");
+    REFUSED(attention, scale, 1e31, "scale 1e+31 is not between 1e-30 and 1e30 in size");
+    REFUSED(attention, softcap, 1e-31, "softcap 1e-31 is not between 1e-30 and 1e30 in size");
     REFUSED(attention, q_strides.seq, -8, "q_strides are negative: batch 0, seq -8, head 0");
     REFUSED(attention, k_strides.batch, INT64_MAX, "k spans more than 2^59 elements");
     REFUSED(attention, o_strides.seq, 56, "o_strides make rows of o overlap: batch 0, seq 56, head 0");
@@ -179,7 +182,8 @@ static void bad_gemms(void **state) {
     REFUSED(gemm, c_dtype, (weft_dtype)-1, "c_dtype -1 is not WEFT_FP32, WEFT_FP16, WEFT_BF16 or WEFT_FP8");
     REFUSED(gemm, precision, 3, "precision 3 is not a weft_precision");
     REFUSED(gemm, precision, -1, "precision -1 is not a weft_precision");
-    REFUSED(gemm, beta, (double)NAN, "alpha 1 and beta nan must be finite");
+    REFUSED(gemm, alpha, 1e39, "alpha 1e+39 and beta 0 must be finite in fp32");
+    REFUSED(gemm, beta, (double)NAN, "alpha 1 and beta nan must be finite in fp32");
 }
 
 static void defaults_are_filled_in(void **state) {
