@@ -81,6 +81,7 @@ const option option_table[] = {
     {"no-prefetch", OPTION_FLAG, SET_DEVICE | SET_TUNE | RARE, "", "cuda: load a block of keys when it is needed, not ahead", AT(no_prefetch), 0, 0},
     {"counters", OPTION_FLAG,    SET_DEVICE, "", "cuda: read the hardware counters of a run that begins with an empty L2", AT(counters), 0, 0},
     {"energy",   OPTION_FLAG,    SET_RUN, "", "cuda: measure the joules of a run, by NVML, for some seconds at settled clocks", AT(energy), 0, 0},
+    {"check-all", OPTION_FLAG,   SET_RUN, "", "compare all of a large result with the reference, not what can be compared in 2 s", AT(check_all), 0, 0},
     {"seed",     OPTION_INTEGER, SET_SEED | OF_TRACES, "N", "of random inputs, drift and replacement (1)", AT(seed), 0, 0},
     {"seeds",    OPTION_COUNT,   SET_STUDY, "N", "how many seeds, from --seed on; their mean is judged (5)", AT(seeds), 0, 0},
     {"sizes",    OPTION_LENGTHS, SET_STUDY | RARE, "N,N,...", "energy: products of N x N x N (8K,16K); --repeat says how often each is measured (3)", AT(sizes), 0, 0},

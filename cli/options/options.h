@@ -34,7 +34,7 @@ typedef struct settings {
     const uint32_t *order_table; /* of an order custom that --schedule has, kept until the command ends */
     int64_t order_count;
     uint64_t order_hash; /* 0, or that of an order which --order-file has to give */
-    int32_t device, precise, mask_every_block, no_prefetch, counters, energy, show;
+    int32_t device, precise, mask_every_block, no_prefetch, counters, energy, check_all, show;
     int32_t deterministic; /* all runs are: it changes nothing */
     int64_t gpu, ctas, repeat;
     int64_t seed, seeds, stages, limit, width;

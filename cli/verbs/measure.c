@@ -31,6 +31,7 @@ int measure_plans(weft_plan *const *plans, size_t count, size_t rounds, uint64_t
         return EXIT_OK;
     }
     options.seed = seed;
+    options.check_seconds = fmax(0.25, 2.0 / (double)count);
     options.check_once = strcmp(weft_plan_backend(plans[0]), "cpu") != 0; /* problems are large there */
     progress_begin("measuring", (double)(count + rounds));
     weft_status status = weft_bench_open(&bench, plans[0], &options, &message);

@@ -25,10 +25,13 @@ typedef struct weft_bench_options {
     int32_t check_once;     /**< 1: only the first check asks the reference; later results are held to the first one */
     weft_progress progress; /**< null, or told how far a run or a check is; a GPU's runs do not say */
     void *progress_user;    /**< its first argument */
+    double
+        check_operations; /**< how much of a result is compared: operations and seconds of weft_check_options, with the */
+    double check_seconds; /**< seed of the inputs */
 } weft_bench_options;
 
 #define WEFT_BENCH_INIT                                                                                                    \
-    { sizeof(weft_bench_options), 0, 0, 0, 0, NULL, NULL }
+    { sizeof(weft_bench_options), 0, 0, 0, 0, NULL, NULL, 0.0, 0.0 }
 
 /** Makes the buffers of a plan's problem where it runs: inputs random normal, outputs NaN, optional inputs left out.
  *

@@ -18,14 +18,8 @@ weft_status weft_bench_fill(const weft_bench *bench, const weft_bench_memory *me
 /* Puts a run on the bench's stream; on the CPU it is done when this returns. */
 weft_status weft_bench_enqueue(weft_bench *bench, const weft_plan *plan, weft_message *message);
 
-/* weft_check_result() that tells how far it is, from any thread, one at a time. */
-weft_status weft_bench_check_result(const void *problem, const void *data, const void *before, weft_progress progress,
-                                    void *progress_user, weft_check *check, weft_message *message);
-
-/* check.c: the relative error of rounding a result once, at most; and how many of `count` items, each of `cost` operations,
- * are checked: every so many, at least one. */
+/* check.c: the relative error of rounding a result once, at most. */
 double weft_bench_rounding(weft_dtype dtype);
-int64_t weft_bench_check_stride(int64_t count, double cost);
 
 /* bench_time.c: seconds of a clock that only goes forward. */
 double weft_bench_now(void);

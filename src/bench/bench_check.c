@@ -21,9 +21,13 @@ static weft_status ask_reference(weft_bench *b, weft_check *check, weft_message 
                             : weft_fail(message, WEFT_NO_MEMORY, "out of memory");
         }
     }
-    status = status ? status
-                    : weft_bench_check_result(&b->problem, &b->host, &before, b->options.progress, b->options.progress_user,
-                                              check, message);
+    const weft_check_options options = {.struct_size = sizeof options,
+                                        .operations = b->options.check_operations,
+                                        .seconds = b->options.check_seconds,
+                                        .seed = b->options.seed,
+                                        .progress = b->options.progress,
+                                        .progress_user = b->options.progress_user};
+    status = status ? status : weft_check_sample(&b->problem, &b->host, &before, &options, check, message);
     for (size_t i = 0; i < b->count; i++) {
         if (b->buffers[i].is_read && b->buffers[i].is_written) {
             free(*weft_bench_pointer(&before, &b->buffers[i]));
@@ -85,6 +89,7 @@ weft_status weft_bench_check(weft_bench *b, weft_check *check, weft_message *mes
         found.passed = 1;
         found.relative = b->checked.relative;
         compare(b, &found);
+        found.total = found.checked;
     } else if (status == WEFT_OK) {
         status = ask_reference(b, &found, message);
         if (status == WEFT_OK && b->options.check_once && found.passed) {

@@ -1,6 +1,9 @@
 #include "bench/bench_forward.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "problem/problem.h"
 
 /* A forward problem with the inputs of a backward one. */
 static weft_attention_data forward_of(const weft_attention_gradients *data) {
@@ -45,5 +48,22 @@ weft_status weft_bench_forward(weft_bench *b, const weft_plan *plan, weft_messag
     const weft_attention_data data = forward_of(&b->data.gradients);
     status = weft_plan_run(forward, &data, message);
     weft_plan_destroy(forward);
+    return status;
+}
+
+weft_status weft_bench_host_forward(const weft_attention *p, weft_attention_gradients *data, void *memory[2]) {
+    weft_attention forward = *p;
+    forward.operation = WEFT_ATTENTION;
+    forward.extras &= ~WEFT_MAX;
+    memory[0] = malloc(weft_attention_sizes(p).o * weft_dtype_bytes(weft_attention_out_dtype(p)));
+    memory[1] = malloc((size_t)(p->batch * p->heads * p->seq) * sizeof(float));
+    data->o = memory[0];
+    data->lse = memory[1];
+    const weft_attention_data made = forward_of(data);
+    const weft_status status = memory[0] && memory[1] ? weft_attention_forward(&forward, &made, NULL) : WEFT_NO_MEMORY;
+    if (status) {
+        free(memory[0]);
+        free(memory[1]);
+    }
     return status;
 }

@@ -9,6 +9,8 @@
 #include "base/status.h"
 #include "base/struct.h"
 #include "bench/bench.h"
+#include "bench/bench_forward.h"
+#include "bench/sample.h"
 #include "cpu/thread/team.h"
 #include "problem/attention.h"
 #include "problem/combine.h"
@@ -16,9 +18,6 @@
 #include "problem/problem.h"
 #include "ref/cache.h"
 #include "ref/ref.h"
-
-/* The check costs as much as the reference, so large problems are checked on a sample of about this many operations. */
-static const double CHECK_OPERATIONS = 4e9;
 
 /* What was found so far. */
 typedef struct findings {
@@ -65,33 +64,24 @@ static void allow_sum(findings *f, weft_dtype dtype, int64_t terms) {
     f->bound = fmax(f->bound, 0x1p-24 * sqrt((double)terms) * f->largest);
 }
 
-int64_t weft_bench_check_stride(int64_t count, double cost) {
-    const double affordable = fmax(1.0, CHECK_OPERATIONS / cost);
-    return affordable >= (double)count ? 1 : (int64_t)ceil((double)count / affordable);
-}
-
 /* Items that are checked over threads. */
 typedef struct checking {
     const weft_problem *problem;
     const weft_data *data, *before;
-    int64_t items, stride, next; /* next: the first item that nobody has taken */
-    pthread_mutex_t lock;        /* of what follows: the sum of what threads found */
+    const weft_check_options *options;
+    weft_sample sample;
+    int64_t total;        /* rows or elements, as findings count them */
+    pthread_mutex_t lock; /* of what follows: the sum of what threads found */
     findings found;
     int no_memory;
-    const char *refused;    /* what there is no reference to hold to; null: nothing */
-    weft_progress progress; /* null, or told of items by one thread at a time */
-    void *progress_user;
+    const char *refused; /* what there is no reference to hold to; null: nothing */
 } checking;
 
-/* The next item for a thread; -1 when all are taken. */
-static int64_t take(checking *all) {
-    const int64_t item = __atomic_fetch_add(&all->next, all->stride, __ATOMIC_RELAXED);
-    if (all->progress && item < all->items) {
-        pthread_mutex_lock(&all->lock);
-        all->progress(all->progress_user, item, all->items);
-        pthread_mutex_unlock(&all->lock);
-    }
-    return item < all->items ? item : -1;
+/* Checks a sample of `items` that take `cost` operations each, in all threads. */
+static void check_items(checking *all, void (*job)(void *context, int64_t thread, int64_t threads), int64_t items,
+                        double cost) {
+    all->sample = weft_sample_begin(all->options, items, cost);
+    weft_cpu_team(0, job, all);
 }
 
 static void put(checking *all, const findings *mine, int no_memory) {
@@ -106,11 +96,9 @@ static void put(checking *all, const findings *mine, int no_memory) {
 /* `weights` and `plain` are room for kv_seq numbers each. */
 static void check_row(const weft_attention *p, const weft_attention_data *data, int64_t number, double *weights,
                       float *plain, findings *f) {
-    const int64_t row = number % p->seq, head = number / p->seq % p->heads, batch = number / p->seq / p->heads;
+    const int64_t rows = weft_attention_rows(p); /* others are nobody's, and nobody writes them */
+    const int64_t row = number % rows, head = number / rows % p->heads, batch = number / rows / p->heads;
     double exact[WEFT_MAX_HEAD_DIM], naive[WEFT_MAX_HEAD_DIM];
-    if (row >= weft_attention_rows(p)) {
-        return; /* nobody writes it */
-    }
     const double lse = weft_ref_attention_row(p, data, batch, head, row, weights, exact).lse;
     weft_ref_attention_row_naive(p, data, batch, head, row, plain, naive);
     if (data->lse) {
@@ -133,7 +121,7 @@ static void check_rows(void *context, int64_t thread, int64_t threads) {
     float *plain = malloc((size_t)p->kv_seq * sizeof *plain);
     findings mine = {0};
     int64_t row;
-    while (weights && plain && (row = take(all)) >= 0) {
+    while (weights && plain && (row = weft_sample_take(&all->sample)) >= 0) {
         check_row(p, &all->data->attention, row, weights, plain, &mine);
     }
     put(all, &mine, !weights || !plain);
@@ -176,9 +164,8 @@ static void check_appended(checking *all) {
 
 static void check_attention(checking *all) {
     const weft_attention *p = &all->problem->attention;
-    all->items = p->batch * p->heads * p->seq;
-    all->stride = weft_bench_check_stride(all->items, 8.0 * (double)p->kv_seq * (double)p->head_dim);
-    weft_cpu_team(0, check_rows, all);
+    all->total = p->batch * p->heads * weft_attention_rows(p);
+    check_items(all, check_rows, all->total, 8.0 * (double)p->kv_seq * (double)p->head_dim);
     allow_rounding(&all->found, weft_attention_out_dtype(p));
     if (p->cache.append > 0) {
         check_appended(all);
@@ -282,7 +269,7 @@ static void check_kv_heads(void *context, int64_t thread, int64_t threads) {
     findings mine = {0};
     int no_memory = 0;
     int64_t number;
-    while (!no_memory && (number = take(all)) >= 0) {
+    while (!no_memory && (number = weft_sample_take(&all->sample)) >= 0) {
         check_kv_head(&all->problem->attention, &all->data->gradients, number, &mine, &no_memory);
     }
     put(all, &mine, no_memory);
@@ -311,7 +298,7 @@ static void sample_gradients(void *context, int64_t thread, int64_t threads) {
     double *weights = malloc((size_t)p->kv_seq * sizeof *weights), exact[2][WEFT_MAX_HEAD_DIM];
     findings mine = {0};
     int64_t i;
-    while (weights && (i = take(all)) >= 0) {
+    while (weights && (i = weft_sample_take(&all->sample)) >= 0) {
         if (i < queries) {
             const int64_t row = i % rows, head = i / rows % p->heads, batch = i / rows / p->heads;
             weft_ref_attention_query_gradient(p, data, batch, head, row, weights, exact[0]);
@@ -327,39 +314,78 @@ static void sample_gradients(void *context, int64_t thread, int64_t threads) {
     free(weights);
 }
 
+/* The gradients of sinks, each a sum over all queries of a head; relative to the largest, as tensors are. */
+static void check_sinks(const weft_attention *p, const weft_attention_gradients *data, findings *f) {
+    double worst = 0, largest = 1e-3;
+    for (int64_t head = 0; head < p->heads; head++) {
+        const double exact = weft_ref_attention_sink_gradient(p, data, head), got = (double)data->grad_sinks[head];
+        f->wrong |= isfinite(exact) && !isfinite(got);
+        worst = fmax(worst, fabs(got - exact));
+        largest = fmax(largest, fabs(exact));
+    }
+    f->max_error = fmax(f->max_error, worst / largest);
+    f->checked += p->heads;
+}
+
+/* Rows of the gradients, where all of them would be too much. They need O and LSE: where the data has none, a forward pass
+ * computes them; if that were wrong, the gradients would not agree. Returns 0 where it cannot. */
+static int check_gradient_rows(checking *all) {
+    const weft_attention *p = &all->problem->attention;
+    weft_data filled = *all->data;
+    void *memory[2] = {NULL, NULL};
+    if (!(filled.gradients.o && filled.gradients.lse) && weft_bench_host_forward(p, &filled.gradients, memory) != WEFT_OK) {
+        return 0;
+    }
+    const weft_data *given = all->data;
+    all->data = &filled;
+    const double queries = (double)(p->heads / p->kv_heads) * (double)p->seq;
+    const int64_t rows = p->batch * p->heads * weft_attention_rows(p),
+                  keys = p->batch * p->kv_heads * weft_attention_keys(p);
+    check_items(all, sample_gradients, rows + keys, 14.0 * fmax(queries, (double)p->kv_seq) * (double)p->head_dim);
+    for (int i = 0; i < 3; i++) {
+        const double *tensor = all->found.tensors[i];
+        all->found.max_error = fmax(all->found.max_error, tensor[0] / gradient_scale(tensor[1]));
+    }
+    if (filled.gradients.grad_sinks) {
+        check_sinks(p, &filled.gradients, &all->found);
+    }
+    all->data = given;
+    free(memory[0]);
+    free(memory[1]);
+    return 1;
+}
+
 /* Whether heads or batches share elements, whose gradients then add up over all of them. */
 static int shares_elements(const weft_attention *p, const weft_strides *s, int64_t heads) {
     return (p->batch > 1 && s->batch == 0) || (heads > 1 && s->head == 0);
 }
 
-/* Whether a kv head does not stand alone. The gradient of a sink adds up over batches; dropout and masks of pairs know
- * heads by number. */
-static int is_whole(const weft_attention *p) {
-    return p->dropout > 0 || (p->extras & WEFT_SINKS) || p->pairs.block_starts || p->pairs.tree ||
-           shares_elements(p, &p->q_strides, p->heads) || shares_elements(p, &p->k_strides, p->kv_heads) ||
+static int is_shared(const weft_attention *p) {
+    return shares_elements(p, &p->q_strides, p->heads) || shares_elements(p, &p->k_strides, p->kv_heads) ||
            shares_elements(p, &p->v_strides, p->kv_heads);
 }
 
+/* Whether a kv head does not stand alone. The gradient of a sink adds up over batches; dropout and masks of pairs know
+ * heads by number. */
+static int is_whole(const weft_attention *p) {
+    return p->dropout > 0 || (p->extras & WEFT_SINKS) || p->pairs.block_starts || p->pairs.tree || is_shared(p);
+}
+
+/* All of it where that is affordable, each kv head by itself if it can be; else rows. */
 static void check_gradients(checking *all) {
     const weft_attention *p = &all->problem->attention;
-    const double queries = (double)(p->heads / p->kv_heads) * (double)p->seq;
-    const double head_cost = 14.0 * queries * (double)p->kv_seq * (double)p->head_dim;
     const weft_attention_gradients *data = &all->data->gradients;
-    if (is_whole(p)) {
-        all->no_memory = !check_part(p, data, &all->found);
-    } else if (head_cost > CHECK_OPERATIONS && data->o && data->lse) { /* a head is too much */
-        const double longest = fmax(queries, (double)p->kv_seq);
-        all->items = p->batch * (p->heads * weft_attention_rows(p) + p->kv_heads * weft_attention_keys(p));
-        all->stride = weft_bench_check_stride(all->items, 14.0 * longest * (double)p->head_dim);
-        weft_cpu_team(0, sample_gradients, all);
-        for (int i = 0; i < 3; i++) {
-            const double *tensor = all->found.tensors[i];
-            all->found.max_error = fmax(all->found.max_error, tensor[0] / gradient_scale(tensor[1]));
+    const double queries = (double)(p->heads / p->kv_heads) * (double)p->seq;
+    const double cost = 14.0 * queries * (double)p->kv_seq * (double)p->head_dim * (double)(p->batch * p->kv_heads);
+    all->total = p->batch * (p->heads * weft_attention_rows(p) + 2 * p->kv_heads * weft_attention_keys(p)) +
+                 (data->grad_sinks ? p->heads : 0);
+    const int is_large = cost > weft_sample_whole(all->options) && !is_shared(p);
+    if (!is_large || !check_gradient_rows(all)) {
+        if (is_whole(p)) {
+            all->no_memory = !check_part(p, data, &all->found);
+        } else {
+            check_items(all, check_kv_heads, p->batch * p->kv_heads, 0);
         }
-    } else {
-        all->items = p->batch * p->kv_heads;
-        all->stride = weft_bench_check_stride(all->items, head_cost);
-        weft_cpu_team(0, check_kv_heads, all);
     }
     all->found.bound = p->dtype == WEFT_FP32 ? 1e-5 : p->dtype == WEFT_FP16 ? 4e-3 : 3e-2;
 }
@@ -376,7 +402,7 @@ static void check_elements(void *context, int64_t thread, int64_t threads) {
     old.c = all->before->gemm.c;
     findings mine = {0};
     int64_t i;
-    while ((i = take(all)) >= 0) {
+    while ((i = weft_sample_take(&all->sample)) >= 0) {
         const int64_t batch = i / elements, row = i / columns % p->m, col = i % columns;
         const weft_gemm_data before = weft_gemm_product(p, &old, batch);
         const size_t at = (size_t)(batch * p->c_stride) + weft_matrix_index(p->c_major, p->ldc, row, col);
@@ -408,9 +434,8 @@ static void check_gemm(checking *all) {
         all->refused = "a caller's function";
         return;
     }
-    all->items = p->batch * p->m * weft_gemm_columns(p); /* at most 2^59: all of them are in memory */
-    all->stride = weft_bench_check_stride(all->items, 4.0 * (double)p->k);
-    weft_cpu_team(0, check_elements, all);
+    all->total = p->batch * p->m * weft_gemm_columns(p); /* at most 2^59: all of them are in memory */
+    check_items(all, check_elements, all->total, 4.0 * (double)p->k);
     allow_sum(&all->found, p->c_dtype, p->k);
     if (p->extras & WEFT_GEMM_COLUMN_SUMS) {
         check_column_sums(p, &all->data->gemm, &all->found);
@@ -446,7 +471,7 @@ static void check_grouped_rows(void *context, int64_t thread, int64_t threads) {
     checking *all = context;
     findings mine = {0};
     int64_t row;
-    while ((row = take(all)) >= 0) {
+    while ((row = weft_sample_take(&all->sample)) >= 0) {
         check_grouped_row(all, row, &mine);
     }
     put(all, &mine, 0);
@@ -454,9 +479,13 @@ static void check_grouped_rows(void *context, int64_t thread, int64_t threads) {
 
 static void check_grouped(checking *all) {
     const weft_grouped_gemm *p = &all->problem->grouped;
-    all->items = p->rows * (p->layout == WEFT_GROUPS_MASKED ? p->groups : 1);
-    all->stride = weft_bench_check_stride(all->items, 4.0 * (double)p->k * (double)p->n);
-    weft_cpu_team(0, check_grouped_rows, all);
+    const weft_grouped_gemm_data *data = &all->data->grouped;
+    const int64_t rows = p->rows * (p->layout == WEFT_GROUPS_MASKED ? p->groups : 1);
+    for (int64_t row = 0; row < rows; row++) {
+        weft_group_rows unused;
+        all->total += weft_ref_grouped_row(p, weft_grouped_gemm_bounds(p, data), row, &unused) ? p->n : 0;
+    }
+    check_items(all, check_grouped_rows, rows, 4.0 * (double)p->k * (double)p->n);
     allow_sum(&all->found, p->c_dtype, p->k);
 }
 
@@ -473,7 +502,7 @@ static void check_combined(void *context, int64_t thread, int64_t threads) {
     old.lse = all->before->combine.lse;
     findings mine = {0};
     int64_t row;
-    while ((row = take(all)) >= 0) {
+    while ((row = weft_sample_take(&all->sample)) >= 0) {
         double exact[WEFT_MAX_HEAD_DIM];
         const double lse = weft_ref_combine_row(p, &old, row, exact);
         const size_t at = weft_combine_index(p, &p->o_strides, row);
@@ -491,10 +520,9 @@ static void check_combined(void *context, int64_t thread, int64_t threads) {
 
 static void check_combine(checking *all) {
     const weft_combine *p = &all->problem->combine;
-    all->items = weft_combine_rows(p);
     const double terms = (double)(p->parts + p->into);
-    all->stride = weft_bench_check_stride(all->items, 4.0 * terms * (double)p->head_dim);
-    weft_cpu_team(0, check_combined, all);
+    all->total = weft_combine_rows(p);
+    check_items(all, check_combined, all->total, 4.0 * terms * (double)p->head_dim);
     allow_rounding(&all->found, p->o_dtype);
     all->found.bound += terms * 0x1p-22 * all->found.largest; /* of weights and sums, in fp32 */
 }
@@ -512,15 +540,18 @@ enum { CHECKS = sizeof checks / sizeof *checks };
 
 weft_status weft_check_result(const void *problem, const void *data, const void *before, weft_check *check,
                               weft_message *message) {
-    return weft_bench_check_result(problem, data, before, NULL, NULL, check, message);
+    return weft_check_sample(problem, data, before, NULL, check, message);
 }
 
-weft_status weft_bench_check_result(const void *problem, const void *data, const void *before, weft_progress progress,
-                                    void *progress_user, weft_check *check, weft_message *message) {
+weft_status weft_check_sample(const void *problem, const void *data, const void *before, const weft_check_options *given,
+                              weft_check *check, weft_message *message) {
+    const weft_check_options init = WEFT_CHECK_OPTIONS_INIT;
+    weft_check_options options = init;
     const weft_operation_row *row;
     weft_problem resolved;
     weft_data after, old;
-    weft_status status = weft_problem_resolve(&resolved, &row, problem, message);
+    weft_status status = weft_struct_take_options(&options, sizeof options, given, "WEFT_CHECK_OPTIONS_INIT", message);
+    status = status ? status : weft_problem_resolve(&resolved, &row, problem, message);
     if (status || (status = weft_problem_check_dtypes(&resolved, row, "the reference", message)) ||
         (status = weft_data_check(&after, row, &resolved, data, message)) ||
         (status = weft_data_check(&old, row, &resolved, before ? before : data, message))) {
@@ -549,13 +580,8 @@ weft_status weft_bench_check_result(const void *problem, const void *data, const
             return status;
         }
     }
-    checking all = {.problem = &resolved,
-                    .data = &after,
-                    .before = &old,
-                    .stride = 1,
-                    .lock = PTHREAD_MUTEX_INITIALIZER,
-                    .progress = progress,
-                    .progress_user = progress_user};
+    checking all = {
+        .problem = &resolved, .data = &after, .before = &old, .options = &options, .lock = PTHREAD_MUTEX_INITIALIZER};
     checks[resolved.operation].run(&all);
     if (all.refused) {
         return weft_fail(message, WEFT_UNSUPPORTED, "there is no reference to hold %s to", all.refused);
@@ -570,6 +596,7 @@ weft_status weft_bench_check_result(const void *problem, const void *data, const
                               .checked = f->checked,
                               .unit = checks[resolved.operation].unit,
                               .passed = f->max_error <= f->bound && !f->wrong,
-                              .relative = checks[resolved.operation].relative};
+                              .relative = checks[resolved.operation].relative,
+                              .total = all.total};
     return weft_struct_give(check, &found, sizeof found, sizeof(size_t), "WEFT_CHECK_INIT", message);
 }

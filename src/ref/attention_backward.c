@@ -126,6 +126,28 @@ void weft_ref_attention_query_gradient(const weft_attention *p, const weft_atten
     }
 }
 
+/* O as the forward pass stored it. */
+static double stored_delta(const weft_attention *p, const weft_attention_gradients *data, size_t o) {
+    double out[WEFT_MAX_HEAD_DIM];
+    for (size_t d = 0; d < (size_t)p->head_dim_v; d++) {
+        out[d] = weft_ref_load(weft_attention_out_dtype(p), data->o, o + d);
+    }
+    return delta_of(p, data, o, out);
+}
+
+double weft_ref_attention_sink_gradient(const weft_attention *p, const weft_attention_gradients *data, int64_t head) {
+    double sum = 0;
+    for (int64_t i = 0; i < p->batch * weft_attention_rows(p); i++) {
+        const int64_t batch = i / weft_attention_rows(p), row = i % weft_attention_rows(p);
+        const double lse = (double)data->lse[(batch * p->heads + head) * p->seq + row];
+        if (lse > -INFINITY) {
+            sum -= exp((double)data->sinks[head] - lse) *
+                   stored_delta(p, data, weft_row_index(&p->o_strides, batch, row, head));
+        }
+    }
+    return sum;
+}
+
 void weft_ref_attention_key_gradients(const weft_attention *p, const weft_attention_gradients *data, int64_t batch,
                                       int64_t kv_head, int64_t key, double *grad_k, double *grad_v) {
     const weft_blocks blocks = weft_attention_blocks(p);
@@ -145,11 +167,7 @@ void weft_ref_attention_key_gradients(const weft_attention *p, const weft_attent
         const size_t k = weft_row_index(&p->k_strides, batch, key, kv_head);
         const double score = weft_ref_cap(p, p->scale * weft_ref_dot(p->dtype, data->q, q, data->k, k, p->head_dim)) +
                              weft_ref_bias(p, data->alibi, data->bias, batch, head, row, key);
-        double out[WEFT_MAX_HEAD_DIM];
-        for (size_t d = 0; d < (size_t)p->head_dim_v; d++) {
-            out[d] = weft_ref_load(weft_attention_out_dtype(p), data->o, o + d);
-        }
-        const double weight = exp(score - lse), delta = delta_of(p, data, o, out);
+        const double weight = exp(score - lse), delta = stored_delta(p, data, o);
         const pair of = pair_of(p, data, batch, head, row, key, weight, delta);
         add_scaled(p, grad_v, 0, of.kept * weight, data->grad_o, o, p->head_dim_v);
         add_scaled(p, grad_k, 0, of.grad_score, data->q, q, p->head_dim);

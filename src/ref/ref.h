@@ -40,6 +40,9 @@ weft_status weft_ref_attention(const weft_attention *p, const weft_attention_dat
 weft_status weft_ref_attention_backward(const weft_attention *p, const weft_attention_gradients *data,
                                         weft_message *message);
 
+/* The gradient of a head's sink, by the data's O and LSE, which must be there. */
+double weft_ref_attention_sink_gradient(const weft_attention *p, const weft_attention_gradients *data, int64_t head);
+
 /* dQ of one query, not rounded; `weights` is room for kv_seq doubles. dK and dV of one key by the data's O and LSE, which
  * must be there: a sample of large problems. */
 void weft_ref_attention_query_gradient(const weft_attention *p, const weft_attention_gradients *data, int64_t batch,

@@ -128,6 +128,21 @@ class Run(Command):
             self.assertTrue(result["check"]["passed"])
             self.assertEqual(result["check"]["checked"], 3500)
 
+    def test_what_is_checked(self):
+        """Small results are compared whole, large ones on a sample, of which the text says that it is one."""
+        small = ["run", "gemm", "--m", "70", "--n", "50", "--k", "33"]
+        self.assertEqual((self.json(*small)["check"]["checked"], self.json(*small)["check"]["total"]), (3500, 3500))
+        self.assertIn(", 3500 elements compared: passed\n", self.ok(*small))
+        large = ["run", "gemm", "--m", "1536", "--n", "1536", "--k", "1024"]
+        check = self.json(*large)["check"]
+        self.assertEqual((check["total"], check["passed"]), (1536 * 1536, True))
+        self.assertTrue(0 < check["checked"] < check["total"])
+        self.assertRegex(self.ok(*large), r", \d+ of 2359296 elements compared, drawn at random \(--check-all compares all\): passed\n")
+        attention = ["run", "attention", "--heads", "1", "--seq", "512", "--check-all"]
+        for ranks in ([], ["--ranks", "2"]):
+            self.assertEqual(self.json(*attention, *ranks)["check"]["checked"], 512)
+        self.assertEqual(self.json(*attention, "--backward")["check"]["checked"], 3 * 512)
+
     def test_results_in_fp32(self):
         sizes = ["attention", "--heads", "2", "--seq", "65", "--dtype", "bf16", "--o-dtype"]
         for backward in [[], ["--backward"]]:
