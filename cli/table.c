@@ -155,15 +155,18 @@ static void print_row(const table *t, char *const *cells, const int widths[TABLE
     putchar('\n');
 }
 
-static void name_left_out(const table *t, const int out[TABLE_COLUMNS], int all) {
-    int said = 0;
-    for (size_t c = 0; c < t->count; c++) {
+static void name_left_out(const table *t, const int out[TABLE_COLUMNS], int all, int width) {
+    char text[1024];
+    size_t said = 0, used = 0;
+    for (size_t c = 0; c < t->count && used < sizeof text; c++) {
         if (out[c]) {
-            printf("%s%s", said++ ? ", " : "left out: ", t->columns[c].head);
+            used +=
+                (size_t)snprintf(text + used, sizeof text - used, "%s%s", said++ ? ", " : "left out: ", t->columns[c].head);
         }
     }
-    if (said) {
-        printf(" (--width %d shows %s)\n", all + 1, said > 1 ? "them" : "it");
+    if (said && used < sizeof text) {
+        snprintf(text + used, sizeof text - used, " (--width %d shows %s)", all + 1, said > 1 ? "them" : "it");
+        table_words(text, 0, 2, width);
     }
 }
 
@@ -187,7 +190,7 @@ int table_end(table *t) {
                                  : print_row(t, t->cells + i, widths, out, width);
     }
     if (!failed) {
-        name_left_out(t, out, all);
+        name_left_out(t, out, all, width);
     }
     for (size_t i = 0; i < t->used; i++) {
         free(t->cells[i]);
