@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "progress.h"
+
 enum { MOST_REPEATS = 9 };
 
 const char *device_bench_name(const device_bench *bench) {
@@ -24,6 +26,7 @@ typedef struct ready {
     weft_plan *plan; /* null: the GPU refused it */
     weft_bench *bench;
     int owns_bench;
+    progress_part part; /* of the first: what benches tell of */
 } ready;
 
 /* All in turns, so that what heat does to the clocks is done to each of them. Long ones are run less often. */
@@ -41,11 +44,14 @@ static weft_status time_all(const ready *plans, device_case *cases, size_t count
         }
     }
     const int repeats = total > 1.0 ? 3 : total > 0.3 ? 5 : MOST_REPEATS;
+    progress_begin("timing", repeats);
     for (int turn = 0; turn < repeats; turn++) {
+        progress_add(turn > 0);
         for (size_t i = 0; i < count && status == WEFT_OK; i++) {
             status = plans[i].plan ? weft_bench_time(plans[i].bench, plans[i].plan, 1, &times[i][turn], message) : WEFT_OK;
         }
     }
+    progress_end();
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         if (plans[i].plan) {
             cases[i].seconds = weft_median(times[i], (size_t)repeats);
@@ -63,18 +69,22 @@ static const weft_counter traffic[] = {
     WEFT_COUNTER_L1_HITS,    WEFT_COUNTER_DRAM_READ_BYTES,    WEFT_COUNTER_DRAM_WRITE_BYTES};
 enum { TRAFFIC = sizeof traffic / sizeof *traffic };
 
-static int count_all(device_bench *b, const ready *plans, device_case *cases, size_t count, int all) {
+static int count_all(device_bench *b, ready *plans, device_case *cases, size_t count, int all) {
     weft_message message = {""};
     weft_status status = WEFT_OK;
+    progress_begin("counting", (double)count);
     for (size_t i = 0; i < count && !status; i++) {
         double values[WEFT_COUNTERS];
+        plans->part = (progress_part){1, 0};
         status = plans[i].plan ? weft_study_count(b, plans[i].bench, plans[i].plan, all ? NULL : traffic, all ? 0 : TRAFFIC,
                                                   values, &message)
                                : WEFT_OK;
         for (int k = 0; k < (all ? WEFT_COUNTERS : TRAFFIC) && plans[i].plan && !status; k++) {
             cases[i].values[all ? k : (int)traffic[k]] = values[k];
         }
+        progress_part_end(&plans->part);
     }
+    progress_end();
     if (status == WEFT_NOT_FOUND || status == WEFT_UNSUPPORTED) { /* there is no CUPTI, or it refuses */
         char command[1024], ncu[3072];
         device_command(command, sizeof command);
@@ -94,6 +104,8 @@ static weft_status take_bench(ready *plans, const device_case *cases, size_t i, 
     }
     weft_bench_options options = WEFT_BENCH_INIT;
     options.required_only = 1; /* what is counted is the problem itself */
+    options.progress = progress_seen() ? progress_told : NULL;
+    options.progress_user = &plans->part;
     plans[i].owns_bench = 1;
     return weft_bench_open(&plans[i].bench, plans[i].plan, &options, message);
 }
@@ -143,7 +155,13 @@ static int simulate_all(const ready *plans, device_case *cases, size_t count) {
         sims[i] = cases[i].sim;
         list[i] = cases[i].no_simulation ? NULL : plans[i].plan;
     }
-    status = status ? status : weft_simulate_all(list, count, NULL, sims, NULL, &message);
+    weft_simulate_options options = WEFT_SIMULATE_INIT;
+    progress_part part = {1, 0};
+    options.progress = progress_seen() ? progress_told : NULL;
+    options.progress_user = &part;
+    progress_begin("simulating", 1);
+    status = status ? status : weft_simulate_all(list, count, &options, sims, NULL, &message);
+    progress_end();
     const int is_unknown = status == WEFT_UNSUPPORTED && count == 1 && cases[0].may_be_unknown;
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         cases[i].sim = sims[i];
@@ -181,18 +199,24 @@ int device_bench_run(device_bench *bench, device_case *cases, size_t count, int 
     for (size_t i = 0; i < count; i++) {
         forget(&cases[i]);
     }
+    progress_begin("running", !!(tasks & DEVICE_TIME) + !!(tasks & (DEVICE_COUNT | DEVICE_COUNT_TRAFFIC)) +
+                                  !!(tasks & DEVICE_SIMULATE));
     ready *plans = make_all(bench, cases, count, skip, &code);
+    progress_next(1);
     if (code == EXIT_OK && (tasks & DEVICE_TIME)) {
         const weft_status status = time_all(plans, cases, count, &message);
         code = status ? complain_status(status, &message) : EXIT_OK;
     }
+    progress_next(1);
     if (code == EXIT_OK && (tasks & (DEVICE_COUNT | DEVICE_COUNT_TRAFFIC))) {
         code = count_all(bench, plans, cases, count, tasks & DEVICE_COUNT);
     }
+    progress_next(1);
     if (code == EXIT_OK && (tasks & DEVICE_SIMULATE)) {
         code = simulate_all(plans, cases, count);
     }
     release_all(plans, count);
+    progress_end();
     return code;
 }
 
@@ -207,17 +231,21 @@ static int by_joules(const void *a, const void *b) {
 }
 
 /* In turns, as times are; each measurement waits for its own clocks. */
-static weft_status energy_all(device_bench *b, const ready *plans, device_case *cases, size_t count, size_t rounds,
+static weft_status energy_all(device_bench *b, ready *plans, device_case *cases, size_t count, size_t rounds,
                               weft_message *message) {
     const weft_energy none = WEFT_ENERGY_INIT;
     weft_energy *found = calloc(count * rounds, sizeof *found);
     weft_status status = found ? WEFT_OK : WEFT_NO_MEMORY;
+    progress_begin("measuring energy", (double)(count * rounds));
     for (size_t i = 0; i < count * rounds && status == WEFT_OK; i++) {
+        plans->part = (progress_part){1, 0};
         const size_t which = i % count;
         weft_energy *to = &found[which * rounds + i / count];
         *to = none;
         status = weft_study_energy(b, plans[which].bench, plans[which].plan, 0, to, message);
+        progress_part_end(&plans->part);
     }
+    progress_end();
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         qsort(found + i * rounds, rounds, sizeof *found, by_joules);
         cases[i].energy = found[i * rounds + rounds / 2];

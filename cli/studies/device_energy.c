@@ -78,10 +78,10 @@ static void one_size(study *s, const char *section, int64_t size, size_t rounds)
         c[i].schedule.order = orders[i].order;
         c[i].schedule.sweep = orders[i].sweep;
     }
+    progress_next(ORDERS);
     s->failed = device_bench_run(s->bench, c, ORDERS, DEVICE_COUNT_TRAFFIC | DEVICE_SIMULATE, 0) != EXIT_OK;
-    progress_add(ORDERS);
+    progress_next(ORDERS * (double)rounds);
     s->failed = s->failed || device_bench_energy(s->bench, c, ORDERS, rounds) != EXIT_OK;
-    progress_add(ORDERS * (double)rounds);
     for (int i = 0; i < ORDERS && !s->failed; i++) {
         show(s, section, orders[i].label, &c[i]);
         study_write_case(s, &c[i]);

@@ -73,6 +73,7 @@ int study_run_cases(study *s, device_case *cases, size_t count, int skip) {
             c->device.kernel = c->specification;
         }
     }
+    progress_next((double)count);
     if (s->failed || device_bench_run(s->bench, cases, count, DEVICE_TIME | DEVICE_COUNT_TRAFFIC | DEVICE_SIMULATE, skip)) {
         s->failed = 1;
         return 0;
@@ -84,7 +85,6 @@ int study_run_cases(study *s, device_case *cases, size_t count, int skip) {
             study_write_case(s, &cases[i]);
         }
     }
-    progress_add((double)count);
     return !s->failed;
 }
 

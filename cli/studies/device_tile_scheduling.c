@@ -61,10 +61,10 @@ static void durations(study *s, const char *section, int32_t dispatch) {
         s->units += ORDERS;
         return;
     }
+    progress_next(ORDERS);
     if (!s->failed && device_bench_run(s->bench, c, ORDERS, DEVICE_TIME | DEVICE_SIMULATE, 0)) {
         s->failed = 1;
     }
-    progress_add(ORDERS);
     for (int i = 0; i < ORDERS && !s->failed; i++) {
         const double published = orders[i].ms[dispatch == WEFT_DISPATCH_GRID     ? 0
                                               : dispatch == WEFT_DISPATCH_STATIC ? 1

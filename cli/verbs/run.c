@@ -82,24 +82,31 @@ static int64_t runs_worth(double seconds) {
 
 /* Runs it as often as the user asks. On a GPU two runs warm up before, and say how many fit the time there is. The last run
  * is the one that is checked. */
-static weft_status time_runs(const settings *s, weft_bench *bench, const weft_plan *plan, outcome *o,
+static weft_status time_runs(const settings *s, weft_bench *bench, const weft_plan *plan, progress_part *part, outcome *o,
                              weft_message *message) {
     const int on_gpu = s->device == WEFT_DEVICE_CUDA;
     weft_status status = WEFT_OK;
     double last = 0;
+    progress_begin("warming up", 2);
     for (int i = 0; i < 2 && on_gpu && status == WEFT_OK; i++) {
         status = weft_bench_time(bench, plan, 1, &last, message);
+        progress_add(1);
     }
+    progress_end();
     o->runs = s->repeat > 0 ? s->repeat : on_gpu ? runs_worth(last) : 1;
     double *times = calloc((size_t)o->runs, sizeof *times);
     if (!times) {
         return WEFT_NO_MEMORY;
     }
+    progress_begin("running", (double)o->runs);
     for (int64_t i = 0; i < o->runs && status == WEFT_OK; i++) {
+        *part = (progress_part){1, 0};
         const int is_fresh = i == 0 && !on_gpu;
         status = i == o->runs - 1 && !is_fresh ? weft_bench_reset(bench, message) : WEFT_OK;
         status = status ? status : weft_bench_time(bench, plan, 1, &times[i], message);
+        progress_part_end(part);
     }
+    progress_end();
     o->seconds = weft_median(times, (size_t)o->runs);
     free(times);
     return status;
@@ -121,18 +128,19 @@ static int run(const settings *s, const weft_plan *plan, weft_study *study) {
     options.check_seconds = check.seconds;
     weft_status status = weft_bench_open(&bench, plan, &options, &message);
     if (status == WEFT_OK) {
-        progress_begin("running", 1);
-        status = time_runs(s, bench, plan, &o, &message);
-        progress_end();
+        status = time_runs(s, bench, plan, &part, &o, &message);
     }
     if (status == WEFT_OK) {
-        part.told = 0;
+        part = (progress_part){1, 0};
         progress_begin("checking", 1);
         status = weft_bench_check(bench, &o.check, &message);
         progress_end();
     }
     if (status == WEFT_OK && study) {
+        part = (progress_part){1, 0};
+        progress_begin("measuring energy", 1);
         status = weft_study_energy(study, bench, plan, 0, &o.energy, &message);
+        progress_end();
     }
     weft_bench_close(bench);
     int code = status ? complain_status(status, &message) : EXIT_OK;

@@ -149,12 +149,15 @@ int simulate_points(const settings *points, size_t count, sweep *out) {
 /* The trace of a plan, where --trace-out says: CSV where the name says so, else binary. */
 static int write_trace(const settings *s, const weft_plan *plan) {
     const char *path = s->trace_out;
-    const weft_simulate_options options = simulate_options(s, NULL);
+    progress_part part = {1, 0};
+    const weft_simulate_options options = simulate_options(s, &part);
     const size_t length = strlen(path);
     const int csv = strcmp(path, "-") == 0 || (length > 4 && strcmp(path + length - 4, ".csv") == 0);
     weft_message message = {""};
+    progress_begin("writing the trace", 1);
     const weft_status status = weft_trace_write_plan(plan, &options, csv ? WEFT_TRACE_CSV : WEFT_TRACE_BINARY,
                                                      strcmp(path, "-") == 0 ? NULL : path, &message);
+    progress_end();
     return status ? complain_status(status, &message) : EXIT_OK;
 }
 

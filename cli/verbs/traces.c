@@ -41,6 +41,7 @@ static int check_options(const settings *s) {
 
 static int open_trace(const settings *s, const char *path, weft_trace **trace) {
     weft_trace_options o = WEFT_TRACE_INIT;
+    progress_part part = {1, 0};
     weft_message message = {""};
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
@@ -48,7 +49,11 @@ static int open_trace(const settings *s, const char *path, weft_trace **trace) {
     o.workers = s->workers;
     o.dispatch = s->dispatch;
     o.step_seconds = s->step_seconds;
+    o.progress = progress_seen() ? progress_told : NULL;
+    o.progress_user = &part;
+    progress_begin("reading the trace", 1);
     const weft_status status = weft_trace_read(trace, path, &o, &message);
+    progress_end();
     return status ? complain_status(status, &message) : EXIT_OK;
 }
 

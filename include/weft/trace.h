@@ -24,12 +24,14 @@ typedef struct weft_trace_options {
     int64_t run;
     int64_t rows, cols;
     double flops;
-    double step_seconds; /**< of a step without a time */
-    const char *profile; /**< see weft_source; null: "generic" */
+    double step_seconds;    /**< of a step without a time */
+    const char *profile;    /**< see weft_source; null: "generic" */
+    weft_progress progress; /**< null, or told how many bytes of a file of how many are read; not of standard input */
+    void *progress_user;    /**< its first argument */
 } weft_trace_options;
 
 #define WEFT_TRACE_INIT                                                                                                    \
-    { sizeof(weft_trace_options), NULL, 0, 0, 0, 0, 0, 0, 0.0, 0.0, NULL }
+    { sizeof(weft_trace_options), NULL, 0, 0, 0, 0, 0, 0, 0.0, 0.0, NULL, NULL, NULL }
 
 /** A trace as arrays, one element a record. */
 typedef struct weft_trace_columns {
@@ -78,7 +80,7 @@ typedef enum weft_trace_format { WEFT_TRACE_CSV = 0, WEFT_TRACE_BINARY = 1 } wef
  * the same options, the trace gives the counts and the time of the plan. WEFT_UNSUPPORTED where tiles are handed out by
  * side of the L2.
  * @param plan     from weft_plan_create()
- * @param options  null: the defaults; of them, the profile matters
+ * @param options  null: the defaults; of them, the profile matters, and progress is told of tiles
  * @param format   which form
  * @param path     the file; null: standard output
  * @param message  null, or where to say what is wrong

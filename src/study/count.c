@@ -1,6 +1,7 @@
 /* What the hardware counts of a plan. */
 #include <string.h>
 
+#include "bench/state.h"
 #include "counters/counters.h"
 #include "study/study.h"
 
@@ -17,6 +18,7 @@ typedef struct work {
     const weft_study *study;
     weft_bench *bench;
     const weft_plan *plan;
+    int64_t passes, done; /* each runs the plan once */
 } work;
 
 static weft_status empty_cache(void *user, weft_message *message) {
@@ -34,8 +36,14 @@ static weft_status empty_cache(void *user, weft_message *message) {
 }
 
 static weft_status launch(void *user, weft_message *message) {
-    const work *w = user;
-    return weft_bench_run(w->bench, w->plan, message);
+    work *w = user;
+    const weft_bench_options *o = &w->bench->options;
+    const weft_status status = weft_bench_run(w->bench, w->plan, message);
+    if (o->progress && status == WEFT_OK) {
+        w->done += w->done < w->passes;
+        o->progress(o->progress_user, w->done, w->passes);
+    }
+    return status;
 }
 
 void weft_study_end_session(weft_study *s) {
@@ -63,8 +71,9 @@ static weft_status take_session(weft_study *s, const weft_counter *wanted, size_
 
 weft_status weft_study_count(weft_study *study, weft_bench *bench, const weft_plan *plan, const weft_counter *wanted,
                              size_t count, double *values, weft_message *message) {
-    work w = {study, bench, plan};
+    work w = {.study = study, .bench = bench, .plan = plan};
     const weft_counters_work counted = {empty_cache, launch, &w};
     const weft_status status = take_session(study, wanted, count, message);
+    w.passes = status ? 0 : (int64_t)weft_counters_passes(study->session);
     return status ? status : weft_counters_measure(study->session, &counted, values, message);
 }

@@ -32,6 +32,7 @@ typedef struct stream_of_runs {
     const weft_plan *plan;
     int64_t each;         /* runs of a lot, between two looks */
     int64_t queued, done; /* lots that were put on the stream, and those of them that are over */
+    double began, ends;   /* when it did, and when it will as far as one knows: for who is told of progress */
 } stream_of_runs;
 
 /* What was seen at a look. */
@@ -55,8 +56,19 @@ static weft_status put_lot(stream_of_runs *r, weft_message *message) {
     return result ? weft_cuda_fail(d, result, "the kernel failed", message) : status;
 }
 
+/* Tells how far it is, in milliseconds. */
+static void tell(const stream_of_runs *r) {
+    const weft_bench_options *o = &r->bench->options;
+    if (o->progress) {
+        const double now = weft_bench_now();
+        o->progress(o->progress_user, (int64_t)(1e3 * (now - r->began)),
+                    (int64_t)ceil(1e3 * (fmax(r->ends, now) - r->began)));
+    }
+}
+
 /* Waits for a lot, with another one behind it. */
 static weft_status next_lot(stream_of_runs *r, weft_message *message) {
+    tell(r);
     const weft_cuda_driver *d = r->bench->driver;
     weft_status status = WEFT_OK;
     while (r->queued < r->done + 2 && status == WEFT_OK) {
@@ -97,8 +109,8 @@ static weft_status next_step(stream_of_runs *r, sight *after, weft_message *mess
 }
 
 /* Runs until the clock is what the power allows, and the counter was seen to move. *settled says whether it came to that.
- */
-static weft_status settle(stream_of_runs *r, int32_t *settled, weft_message *message) {
+ * `seconds` are measured afterwards. */
+static weft_status settle(stream_of_runs *r, double seconds, int32_t *settled, weft_message *message) {
     sight first, before, after;
     double pace = 0;
     weft_status status = take_look(r, &first, message);
@@ -111,6 +123,7 @@ static weft_status settle(stream_of_runs *r, int32_t *settled, weft_message *mes
         const double last = pace;
         pace = (after.seconds - before.seconds) / (double)(after.runs - before.runs);
         *settled = last > 0 && fabs(pace / last - 1) < settle_same;
+        r->ends = fmax(r->ends, after.seconds + (*settled ? 0 : settle_span) + seconds);
         if (last > 0 && after.joules == first.joules) {
             return weft_fail(message, WEFT_FAILED,
                              "the GPU's energy counter stands still: %.3f J before and after %.1f s of work", first.joules,
@@ -123,12 +136,15 @@ static weft_status settle(stream_of_runs *r, int32_t *settled, weft_message *mes
 static weft_status measure(stream_of_runs *r, double seconds, weft_energy *energy, weft_message *message) {
     sight begin, end;
     weft_status status;
-    if ((status = settle(r, &energy->settled, message)) || (status = next_step(r, &begin, message)) ||
+    r->began = weft_bench_now();
+    r->ends = r->began + 3 * settle_span + seconds;
+    if ((status = settle(r, seconds, &energy->settled, message)) || (status = next_step(r, &begin, message)) ||
         (status = run_for(r, look, &end, message))) {
         return status;
     }
     /* A lot may take longer than a look should: long runs are measured for longer. */
     const double lot = (end.seconds - begin.seconds) * (double)r->each / (double)(end.runs - begin.runs);
+    r->ends = end.seconds + fmax(seconds, 2 * lot / allowed_error);
     if ((status = run_for(r, fmax(seconds, 2 * lot / allowed_error), &end, message)) ||
         (status = next_step(r, &end, message))) {
         return status;
@@ -172,7 +188,7 @@ weft_status weft_study_energy(weft_study *study, weft_bench *bench, const weft_p
     }
     const double lot = once > 0 ? ceil(look / once) : MOST_RUNS;
     weft_study_end_session(study); /* a profiler that is on would be measured, too */
-    stream_of_runs runs = {&study->nvml, bench, plan, lot < MOST_RUNS ? (int64_t)lot : MOST_RUNS, 0, 0};
+    stream_of_runs runs = {&study->nvml, bench, plan, lot < MOST_RUNS ? (int64_t)lot : MOST_RUNS, 0, 0, 0, 0};
     int pushed;
     if ((status = weft_cuda_enter(bench->driver, bench->context, &pushed, message))) {
         return status;

@@ -4,36 +4,19 @@
 """
 
 import os
-import pty
 import subprocess
 import sys
 import tempfile
 import unittest
 
+from terminal import on_terminal
+
 WEFT = sys.argv.pop(1)
-
-
-def on_terminal(*arguments):
-    """Exit code, and what appears on a terminal that is standard error."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen([WEFT, *arguments], stdout=subprocess.DEVNULL, stderr=theirs)
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:  # how Linux says that the other end is closed
-            part = b""
-        if not part:
-            break
-        shown += part
-    os.close(ours)
-    return process.wait(), shown.decode()
 
 
 class Progress(unittest.TestCase):
     def shows(self, what, *arguments):
-        code, shown = on_terminal(*arguments)
+        code, shown = on_terminal([WEFT, *arguments])
         self.assertEqual(code, 0)
         self.assertRegex(shown, rf"\r?{what}: \d+ %, about \d+ s left")
         self.assertTrue(shown.endswith("\r\033[K"), "the line is wiped at the end")
@@ -57,7 +40,7 @@ class Progress(unittest.TestCase):
 
     def test_report(self):
         with tempfile.TemporaryDirectory() as folder:
-            code, shown = on_terminal("report", "cutile", "-o", os.path.join(folder, "report.html"))
+            code, shown = on_terminal([WEFT, "report", "cutile", "-o", os.path.join(folder, "report.html")])
         self.assertEqual(code, 0)
         for what in ["reproducing studies", "simulating schedules"]:
             self.assertRegex(shown, rf"{what}: \d+ %, about \d+ s left")
@@ -73,8 +56,27 @@ class Progress(unittest.TestCase):
             self.assertEqual(made.returncode, 0)
             self.shows("simulating traces", "view", "trace", trace, "--machine", "gb10", "-o", page)
 
+    def test_traces(self):
+        with tempfile.TemporaryDirectory() as folder:
+            attention = ["attention", "--machine", "gb10", "--seq", "16K", "--heads", "2", "--tile", "64x64"]
+            for name in ("kernel.trace", "kernel.csv"):
+                trace = os.path.join(folder, name)
+                code, shown = on_terminal([WEFT, "simulate", *attention, "--trace-out", trace])
+                self.assertEqual(code, 0)
+                for what in ("writing the trace", "simulating"):
+                    self.assertRegex(shown, rf"{what}: \d+ %, about \d+ s left")
+                self.shows("reading the trace", "simulate", "trace", trace, "--machine", "gb10")
+
+    def test_runs_and_checks(self):
+        """Of several runs together, and of a check that ends before all is compared."""
+        code, shown = on_terminal([WEFT, "run", "gemm", "--m", "1K", "--n", "1K", "--k", "1K", "--repeat", "3"])
+        self.assertEqual(code, 0)
+        for what in ("running", "checking"):
+            self.assertRegex(shown, rf"{what}: \d+ %, about \d+ s left")
+        self.shows("checking", "run", "attention", "--seq", "512", "--ranks", "2")
+
     def test_a_message_has_a_line_of_its_own(self):
-        code, shown = on_terminal("simulate", "gemm", "--drift", "2")
+        code, shown = on_terminal([WEFT, "simulate", "gemm", "--drift", "2"])
         self.assertEqual((code, shown.replace("\r\033[K", "|")), (2, "simulating ...|weft: drift 2 is not at most 1\r\n"))
 
 

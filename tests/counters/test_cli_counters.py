@@ -11,6 +11,9 @@ import subprocess
 import sys
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli"))
+from terminal import on_terminal
+
 KERNELS = sys.argv.pop(4) == "ON"
 WEFT, DRIVER, CUPTI = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
 SMALL = ["attention", "--seq", "150", "--dtype", "bf16"]
@@ -38,6 +41,14 @@ class Counters(unittest.TestCase):
         self.assertEqual(counters["dram_read_bytes"], len("dram__bytes_read.sum"))
         text = run("run", *ON_GPU).stdout
         self.assertRegex(text, r"\nl2_misses +30\.000 +\d+ +sectors\n")
+
+    @unittest.skipUnless(KERNELS, "this build has no kernels")
+    def test_progress(self):
+        for verb, tasks in (("run", ("warming up", "counting")), ("compare", ("counting",))):
+            code, shown = on_terminal([WEFT, verb, *ON_GPU], WEFT_CUDA_DRIVER=DRIVER, WEFT_CUPTI=CUPTI)
+            self.assertEqual(code, 0)
+            for what in tasks:
+                self.assertRegex(shown, rf"{what}: \d+ %, about \d+ s left")
 
     @unittest.skipUnless(KERNELS, "this build has no kernels")
     def test_lacking(self):

@@ -8,10 +8,14 @@ By the fake NVML a launch takes a quarter of a joule.
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli"))
+from terminal import on_terminal
 
 WEFT, DRIVER, CUPTI, NVML, INCOMPLETE = (os.path.abspath(sys.argv.pop(1)) for _ in range(5))
 PRODUCT = ["gemm", "--m", "16", "--n", "16", "--k", "16", "--dtype", "bf16"]
@@ -23,6 +27,13 @@ ORDERS = ["raster-m", "group", "hilbert", "serpentine"]
 def run(*arguments, nvml=NVML, **environment):
     environment = {**os.environ, "WEFT_CUDA_DRIVER": DRIVER, "WEFT_CUPTI": CUPTI, "WEFT_NVML": nvml, **environment}
     return subprocess.run([WEFT, *arguments], capture_output=True, text=True, env=environment)
+
+
+def shown(*arguments):
+    """What a terminal shows that is standard error."""
+    code, text = on_terminal([WEFT, *arguments], WEFT_CUDA_DRIVER=DRIVER, WEFT_CUPTI=CUPTI, WEFT_NVML=NVML)
+    assert code == 0, text
+    return text
 
 
 class Energy(unittest.TestCase):
@@ -44,6 +55,14 @@ class Energy(unittest.TestCase):
         self.assertTrue(result["check"]["passed"])
         self.assertRegex(run(*ON_GPU).stdout, r"\nenergy: 0\.25 J a run, [\d.]+ W, 3\.277e-08 TFLOP/J \(\d+ runs of [\d.]+ s")
         self.assertNotIn("energy", json.loads(run(*ON_GPU[:-1], "--json").stdout))
+
+    def test_progress(self):
+        self.assertRegex(shown(*ON_GPU), r"measuring energy: \d+ %, about \d+ s left")
+        text = shown(*STUDY)
+        for what in ("counting", "measuring energy"):
+            self.assertRegex(text, rf"{what}: \d+ %, about \d+ s left")
+        shares = [int(share) for share in re.findall(r"measuring energy: (\d+) %", text)]
+        self.assertTrue(min(shares) < 60 and max(shares) > 80, shares)
 
     def test_study(self):
         with tempfile.TemporaryDirectory() as folder:

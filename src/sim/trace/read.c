@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/status.h"
 #include "base/struct.h"
@@ -20,6 +21,9 @@ typedef struct input {
     const char *label;
     uint64_t line; /* or record */
     int ended, failed;
+    weft_progress progress; /* null, or told of bytes of the file */
+    void *progress_user;
+    int64_t got, size; /* bytes of the file so far, and in all; 0: nobody knows */
 } input;
 
 /* Brings more bytes behind those that are left. Returns 0 when there are none. */
@@ -34,6 +38,10 @@ static int refill(input *in) {
     in->failed = ferror(in->file) != 0;
     in->ended = got == 0;
     in->left += got;
+    in->got += (int64_t)got;
+    if (in->progress && in->size > 0) {
+        in->progress(in->progress_user, in->got < in->size ? in->got : in->size, in->size);
+    }
     return got > 0;
 }
 
@@ -288,7 +296,7 @@ weft_status weft_trace_parse(weft_trace **trace, const void *data, size_t size, 
     weft_trace_options o;
     *trace = NULL;
     const weft_status status = weft_trace_options_read(&o, options, message);
-    input in = {NULL, NULL, data, size, label, 0, 0, 0};
+    input in = {.data = data, .left = size, .label = label};
     return status ? status : read_all(trace, &in, &o, message);
 }
 
@@ -308,7 +316,11 @@ weft_status weft_trace_read(weft_trace **trace, const char *path, const weft_tra
     } else if (!buffer) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory to read a trace");
     } else {
-        input in = {file, buffer, buffer, 0, standard ? "standard input" : path, 0, 0, 0};
+        struct stat about;
+        input in = {.file = file, .buffer = buffer, .data = buffer, .label = standard ? "standard input" : path};
+        in.progress = o.progress;
+        in.progress_user = o.progress_user;
+        in.size = fstat(fileno(file), &about) == 0 && S_ISREG(about.st_mode) ? (int64_t)about.st_size : 0;
         status = read_all(trace, &in, &o, message);
     }
     free(buffer);

@@ -143,9 +143,12 @@ static void put_job(writer *w, const weft_sim_job *job) {
     }
 }
 
-static void put_walk(writer *w, const weft_sim_walk *walk) {
+static void put_walk(writer *w, const weft_sim_walk *walk, const weft_sim_settings *settings) {
     const weft_walk *plan = &walk->plan->walk;
     for (int64_t position = 0; position < plan->order.count; position++) {
+        if (settings->progress) {
+            settings->progress(settings->progress_user, position, plan->order.count);
+        }
         for (int32_t which = 0; which < plan->visits; which++) {
             weft_visit visit;
             weft_sim_job job;
@@ -193,7 +196,7 @@ weft_status weft_trace_write_plan(const weft_plan *plan, const weft_simulate_opt
         w->used = 0;
         name_tensors(w, &walk, &source);
         put_head(w, plan, &source, &settings.profile);
-        put_walk(w, &walk);
+        put_walk(w, &walk, &settings);
         flush(w);
         status = weft_file_end(&w->file, message);
     }
