@@ -53,10 +53,11 @@ static weft_status try_way(search_run *r, const weft_ranks *ranks) {
         r->refused = status;
         return WEFT_OK;
     }
-    if (!status) {
-        row.ranks = weft_dist_ranks(dist);
-        status = weft_dist_simulate_with(dist, &r->options, &r->prices, &row.simulation, r->message);
+    if (status) {
+        return weft_fail(r->message, status, "%s", r->why.text);
     }
+    row.ranks = weft_dist_ranks(dist);
+    status = weft_dist_simulate_with(dist, &r->options, &r->prices, &row.simulation, r->message);
     weft_dist_destroy(dist);
     if (r->progress) {
         r->progress(r->options.progress_user, r->done < r->ways ? ++r->done : r->ways, r->ways);

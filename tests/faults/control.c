@@ -76,6 +76,10 @@ long faults_end(const char **failed) {
     return atomic_load(&count);
 }
 
+int faults_have_failed(void) {
+    return atomic_load(&kinds) && atomic_load(&first);
+}
+
 int faults_open_files(void) {
     int open = 0;
     for (int file = 0; file < 256; file++) {

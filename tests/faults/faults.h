@@ -45,6 +45,9 @@ int faults_open_files(void);
 int faults_hit(faults_kind kind, const char *name, const void *caller);
 #define FAULTS_HIT(kind, name) faults_hit(kind, name, __builtin_return_address(0))
 
+/* Whether a call has failed since faults_begin(). */
+int faults_have_failed(void);
+
 /* Whether the log is asked for, and what it takes. */
 void faults_log_begin(const char *path);
 void faults_log_open(int file, const char *path, int flags);

@@ -216,10 +216,15 @@ int flock(int file, int operation) {
     return FAILS("flock") ? -1 : (int)syscall(SYS_flock, file, operation);
 }
 
-/* Only locks of a file fail: what else fcntl() does, it does in memory. */
+/* Only locks of a file fail: what else fcntl() does, it does in memory. A lock that fails with EACCES is one that another
+ * process has, and worth waiting for; so that error becomes EIO. */
 static int control(int file, int command, void *argument, const void *caller) {
     const int locks = command == F_SETLK || command == F_SETLKW || command == F_GETLK;
-    return locks && fails("fcntl", caller) ? -1 : (int)syscall(SYS_fcntl, file, command, argument);
+    if (locks && fails("fcntl", caller)) {
+        errno = errno == EACCES ? EIO : errno;
+        return -1;
+    }
+    return (int)syscall(SYS_fcntl, file, command, argument);
 }
 
 int fcntl(int file, int command, ...) {

@@ -1,7 +1,9 @@
-/* Starts of threads that can fail. */
+/* Starts of threads that can fail, and waiting. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "faults.h"
 
@@ -13,4 +15,10 @@ int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict at
         *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
     }
     return error ? error : real(thread, attributes, run, argument);
+}
+
+/* SQLite waits between attempts to lock a file, ten seconds in all. Once something has failed that only costs time. */
+int usleep(useconds_t microseconds) {
+    const struct timespec time = {microseconds / 1000000, (long)(microseconds % 1000000) * 1000};
+    return faults_have_failed() ? 0 : nanosleep(&time, NULL);
 }
