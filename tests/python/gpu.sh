@@ -29,4 +29,4 @@ export WEFT_LIBRARY="$library" PYTHONPATH="$PWD/python${PYTHONPATH:+:$PYTHONPATH
     XLA_PYTHON_CLIENT_PREALLOCATE=false
 # What these files have for the CPU, tests/python/run.sh runs.
 exec "$python" -m pytest -q -rs --tb=line -p no:cacheprovider --durations=8 -k "not cpu" tests/python/test_gpu.py \
-    tests/python/test_gpu_features.py tests/python/test_jax.py tests/python/test_jax_products.py tests/python/test_xla_abi.py tests/python/test_transformers.py "$@"
+    tests/python/test_gpu_features.py tests/python/test_jax.py tests/python/test_jax_products.py tests/python/test_numbers.py tests/python/test_xla_abi.py tests/python/test_transformers.py "$@"
