@@ -88,8 +88,9 @@ static weft_status simulate_asked(asked *a, weft_dist **dist, weft_dist_simulati
 int ranks_record(const settings *s, weft_dist_told told, void *user, weft_dist **dist, weft_dist_simulation *sim,
                  weft_machine *machine) {
     weft_message message = {""};
+    progress_part part = {1, 0};
     asked a;
-    const int code = read_asked(s, &a, NULL);
+    const int code = read_asked(s, &a, &part);
     if (code) {
         return code;
     }
@@ -97,6 +98,7 @@ int ranks_record(const settings *s, weft_dist_told told, void *user, weft_dist *
     a.options.told_user = user;
     *machine = a.q.machine;
     const weft_status status = simulate_asked(&a, dist, sim, &message);
+    progress_part_end(&part);
     return status ? complain_status(status, &message) : EXIT_OK;
 }
 

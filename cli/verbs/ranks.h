@@ -20,7 +20,8 @@ int ranks_run(const settings *s);
 /* weft view: a page that plays ways to share a problem. */
 int ranks_view(const settings *s);
 
-/* Simulates what the options say and tells of every step. EXIT_OK and a dist, which the caller destroys; else complains. */
+/* Simulates what the options say and tells of every step. EXIT_OK and a dist, which the caller destroys; else complains.
+ * One unit of the progress that is shown. */
 int ranks_record(const settings *s, weft_dist_told told, void *user, weft_dist **dist, weft_dist_simulation *sim,
                  weft_machine *machine);
 

@@ -43,6 +43,7 @@ static weft_status run_member(ranks_member *m) {
         m->begin[i] = weft_now();
         status = status ? status : w->kind->run(m);
         m->end[i] = weft_now();
+        progress_add(1);
     }
     weft_dist_counted(m->dist, &m->counted);
     return status;
@@ -151,7 +152,9 @@ static weft_status run_and_check(ranks_whole *w, weft_bench *bench, outcome *o, 
     for (int32_t i = 0; i < w->ranks.ranks && !status; i++) {
         members[i] = (ranks_member){.w = w, .rank = i, .expected = none, .counted = none};
     }
+    progress_begin("running ranks", (double)w->ranks.ranks * (double)w->runs);
     status = status ? status : run_ranks(w, members, message);
+    progress_end();
     if (!status) {
         sum_up(w, members, o);
         for (int64_t i = 0; i < w->ranks.ranks; i++) {
@@ -182,6 +185,7 @@ int ranks_run(const settings *s) {
     weft_bench_options options = WEFT_BENCH_INIT;
     weft_dist_options on_paper = WEFT_DIST_OPTIONS_INIT;
     weft_message message = {"out of memory"};
+    progress_part part = {1, 0};
     weft_bench *bench = NULL;
     weft_dist *dist = NULL;
     weft_plan *plan = NULL;
@@ -199,7 +203,11 @@ int ranks_run(const settings *s) {
     status =
         status ? status : weft_dist_create(&dist, &w.q.problem, &on_paper, &message); /* refuses before anything runs */
     status = status ? status : weft_plan_create(&plan, &w.q.problem, &w.q.options, &message);
+    options.progress = progress_seen() ? progress_told : NULL;
+    options.progress_user = &part;
+    progress_begin("drawing inputs", 1);
     status = status ? status : weft_bench_open(&bench, plan, &options, &message);
+    progress_end();
     if (!status) {
         w.kind = kinds[w.q.problem.operation]; /* others have been refused */
         status = run_and_check(&w, bench, &o, &message);

@@ -126,7 +126,9 @@ static int run(const settings *s, const weft_plan *plan, weft_study *study) {
     options.progress_user = check.progress_user;
     options.check_operations = check.operations;
     options.check_seconds = check.seconds;
+    progress_begin("drawing inputs", 1);
     weft_status status = weft_bench_open(&bench, plan, &options, &message);
+    progress_end();
     if (status == WEFT_OK) {
         status = time_runs(s, bench, plan, &part, &o, &message);
     }

@@ -23,8 +23,8 @@ typedef struct weft_bench_options {
     int64_t retries;        /**< on the CPU: repeat a run this often at most while other programs had the cores */
     int32_t required_only;  /**< 1: optional outputs are left out, too */
     int32_t check_once;     /**< 1: only the first check asks the reference; later results are held to the first one */
-    weft_progress progress; /**< null, or told how far a run, a check, a count or a measurement of energy is; a GPU's runs
-                               do not say */
+    weft_progress progress; /**< null, or told how far opening, a run, a check, a count or a measurement of energy is; a
+                               GPU's runs do not say */
     void *progress_user;    /**< its first argument */
     double
         check_operations; /**< how much of a result is compared: operations and seconds of weft_check_options, with the */

@@ -58,6 +58,9 @@ static weft_status make_buffers(weft_bench *b, weft_message *message) {
             status = b->memory->allocate(b, at, weft_bench_bytes(&b->buffers[i]), message);
             status = status ? status : weft_bench_fill(b, b->memory, i, *at, message);
         }
+        if (b->options.progress) {
+            b->options.progress(b->options.progress_user, (int64_t)i + 1, (int64_t)b->count);
+        }
     }
     return status;
 }

@@ -71,9 +71,13 @@ class Progress(unittest.TestCase):
         """Of several runs together, and of a check that ends before all is compared."""
         code, shown = on_terminal([WEFT, "run", "gemm", "--m", "1K", "--n", "1K", "--k", "1K", "--repeat", "3"])
         self.assertEqual(code, 0)
-        for what in ("running", "checking"):
+        for what in ("drawing inputs", "running", "checking"):
             self.assertRegex(shown, rf"{what}: \d+ %, about \d+ s left")
         self.shows("checking", "run", "attention", "--seq", "512", "--ranks", "2")
+        self.shows("running ranks", "run", "attention", "--seq", "512", "--ranks", "2", "--repeat", "2")
+        with tempfile.TemporaryDirectory() as folder:
+            self.shows("simulating ranks", "view", "attention", "--ranks", "8", "--machine", "h100", "--seq", "8K", "-o",
+                       os.path.join(folder, "view.html"))  # fmt: skip
 
     def test_a_message_has_a_line_of_its_own(self):
         code, shown = on_terminal([WEFT, "simulate", "gemm", "--drift", "2"])
