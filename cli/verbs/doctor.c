@@ -1,5 +1,4 @@
 /* weft doctor: what this build, this CPU, this GPU and its driver can do, and why not. It tries what it tells of. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,52 +16,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "cli.h"
-#include "table.h"
-
-typedef enum finding { NO, WORKS, NOTE } finding;
-
-typedef struct doctor {
-    int json;
-    const char *section; /* that the next findings are of */
-    int titled;          /* its title was printed */
-    json_t *list;        /* with --json, the findings */
-} doctor;
-
-static void begin(doctor *d, const char *section) {
-    if (d->titled) {
-        putchar('\n');
-    }
-    d->section = section;
-    d->titled = 0;
-}
-
-/* A finding, with what to do where something does not work: "" where nothing can be done. */
-static void tell(doctor *d, finding f, const char *name, const char *advice, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
-static void tell(doctor *d, finding f, const char *name, const char *advice, const char *format, ...) {
-    static const char *const marks[] = {[NO] = "no", [WORKS] = "ok", [NOTE] = "-"};
-    char text[768], line[832];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (d->json) {
-        weft_json_append(&d->list,
-                         json_pack("{s:s, s:s, s:o, s:s, s:s}", "section", d->section, "name", name, "works",
-                                   f == NOTE ? json_null() : json_boolean(f == WORKS), "text", text, "advice", advice));
-        return;
-    }
-    if (!d->titled++) {
-        printf("%s\n", d->section);
-    }
-    snprintf(line, sizeof line, "%s: %s", name, text);
-    table_item(marks[f], line, 6, table_width());
-    if (f == NO && advice[0]) {
-        printf("      ");
-        snprintf(line, sizeof line, "-> %s", advice);
-        table_words(line, 6, 9, table_width());
-    }
-}
+#include "verbs/doctor.h"
 
 /* ---- the build ---- */
 
@@ -76,33 +30,35 @@ static int stop_at_row(void *user, const weft_tuning *row) {
 static void examine_build(doctor *d) {
     const int32_t cuda = weft_cuda_version();
     weft_message message = {""};
-    begin(d, "this build");
-    tell(d, WORKS, "version", "", "weft %s, CPU kernels %s", weft_version(), weft_build(WEFT_DEVICE_CPU));
+    doctor_begin(d, "this build");
+    doctor_tell(d, WORKS, "version", "", "weft %s, CPU kernels %s", weft_version(), weft_build(WEFT_DEVICE_CPU));
     if (cuda) {
-        tell(d, WORKS, "CUDA kernels", "", "compiled by CUDA %d.%d", (int)cuda / 1000, (int)cuda % 1000 / 10);
+        doctor_tell(d, WORKS, "CUDA kernels", "", "compiled by CUDA %d.%d", (int)cuda / 1000, (int)cuda % 1000 / 10);
     } else {
-        tell(d, NO, "CUDA kernels", "build with -DWEFT_CUDA=ON where nvcc is; the CPU and the simulator need none of it",
-             "this build has none");
+        doctor_tell(d, NO, "CUDA kernels",
+                    "build with -DWEFT_CUDA=ON where nvcc is; the CPU and the simulator need none of it",
+                    "this build has none");
     }
 #ifdef _OPENMP
-    tell(d, WORKS, "threads", "", "%d (OMP_NUM_THREADS sets another number)", omp_get_max_threads());
+    doctor_tell(d, WORKS, "threads", "", "%d (OMP_NUM_THREADS sets another number)", omp_get_max_threads());
 #else
-    tell(d, NO, "threads", "build with a compiler that has OpenMP", "CPU kernels run in one: this build has no OpenMP");
+    doctor_tell(d, NO, "threads", "build with a compiler that has OpenMP",
+                "CPU kernels run in one: this build has no OpenMP");
 #endif
     char path[4096];
     const size_t length = weft_tunings_path(path, sizeof path);
     const weft_status listed = weft_tunings_list(stop_at_row, NULL, &message);
     if (listed == WEFT_UNSUPPORTED) {
-        tell(d, NO, "tuning store", "build where libsqlite3-dev is installed", "%s", message.text);
+        doctor_tell(d, NO, "tuning store", "build where libsqlite3-dev is installed", "%s", message.text);
     } else if (length == 0 || length >= sizeof path) {
-        tell(d, NO, "tuning store", "name a file in WEFT_TUNING_DB", "there is no place for it");
+        doctor_tell(d, NO, "tuning store", "name a file in WEFT_TUNING_DB", "there is no place for it");
     } else if (access(path, F_OK) != 0 && !weft_environment(WEFT_VARIABLE_TUNING_DB)) {
-        tell(d, WORKS, "tuning store", "", "%s, which the first 'weft tune' makes", path);
+        doctor_tell(d, WORKS, "tuning store", "", "%s, which the first 'weft tune' makes", path);
     } else if (listed || weft_file_check(path, &message)) {
-        tell(d, NO, "tuning store", "name another file in WEFT_TUNING_DB, or put right who may write there", "%s",
-             message.text);
+        doctor_tell(d, NO, "tuning store", "name another file in WEFT_TUNING_DB, or put right who may write there", "%s",
+                    message.text);
     } else {
-        tell(d, WORKS, "tuning store", "", "%s", path);
+        doctor_tell(d, WORKS, "tuning store", "", "%s", path);
     }
 }
 
@@ -138,7 +94,7 @@ static void examine_kernels(doctor *d, const weft_device *device, const char *ad
             }
             weft_plan_destroy(plan);
         }
-        tell(d, used ? WORKS : NO, weft_operation_describe(i)->name, advice, "%s", used ? text : message.text);
+        doctor_tell(d, used ? WORKS : NO, weft_operation_describe(i)->name, advice, "%s", used ? text : message.text);
     }
 }
 
@@ -148,22 +104,22 @@ static void examine_cpu(doctor *d) {
     char has[256] = "", lacks[256] = "";
     int32_t present;
     const char *name;
-    begin(d, "this CPU");
+    doctor_begin(d, "this CPU");
     if (weft_machine_host(&host, &message)) {
-        tell(d, NO, "machine", "name a machine with --machine", "%s", message.text);
+        doctor_tell(d, NO, "machine", "name a machine with --machine", "%s", message.text);
     } else {
-        tell(d, WORKS, "machine", "", "%s, %lld x %s of L2, last-level cache %s", host.title, (long long)host.domains,
-             weft_memory_text((double)host.l2_bytes).text,
-             host.llc_bytes > 0 ? weft_memory_text((double)host.llc_bytes).text : "none");
+        doctor_tell(d, WORKS, "machine", "", "%s, %lld x %s of L2, last-level cache %s", host.title,
+                    (long long)host.domains, weft_memory_text((double)host.l2_bytes).text,
+                    host.llc_bytes > 0 ? weft_memory_text((double)host.llc_bytes).text : "none");
     }
     for (size_t i = 0; (name = weft_cpu_feature(i, &present)); i++) {
         char *list = present ? has : lacks;
         const size_t used = strlen(list);
         snprintf(list + used, sizeof has - used, "%s%s", used ? ", " : "", name);
     }
-    tell(d, has[0] ? WORKS : NOTE, "features", "", "%s", has[0] ? has : "none that kernels here are compiled for");
+    doctor_tell(d, has[0] ? WORKS : NOTE, "features", "", "%s", has[0] ? has : "none that kernels here are compiled for");
     if (lacks[0]) {
-        tell(d, NOTE, "not here", "", "%s: kernels for these are not used", lacks);
+        doctor_tell(d, NOTE, "not here", "", "%s: kernels for these are not used", lacks);
     }
     const weft_device device = WEFT_DEVICE_INIT;
     examine_kernels(d, &device, "");
@@ -187,15 +143,15 @@ static void examine_counters(doctor *d, weft_study *study, const weft_device *de
     weft_bench_close(bench);
     weft_plan_destroy(plan);
     if (status) {
-        tell(d, NO, "counters (CUPTI)", advice, "%s", message.text);
+        doctor_tell(d, NO, "counters (CUPTI)", advice, "%s", message.text);
     } else {
-        tell(d, WORKS, "counters (CUPTI)", "", "'weft run --counters' can read them");
+        doctor_tell(d, WORKS, "counters (CUPTI)", "", "'weft run --counters' can read them");
     }
     if (weft_study_check_energy(study, &message)) {
-        tell(d, NO, "energy (NVML)", "install the driver's libnvidia-ml.so.1; GPUs before Volta do not tell", "%s",
-             message.text);
+        doctor_tell(d, NO, "energy (NVML)", "install the driver's libnvidia-ml.so.1; GPUs before Volta do not tell", "%s",
+                    message.text);
     } else {
-        tell(d, WORKS, "energy (NVML)", "", "'weft run --energy' can measure it");
+        doctor_tell(d, WORKS, "energy (NVML)", "", "'weft run --energy' can measure it");
     }
 }
 
@@ -214,10 +170,10 @@ static int examine_gpu(doctor *d, int32_t index) {
                                            "the CPU and the simulator need no GPU"
             : status == WEFT_UNSUPPORTED ? "put a newer driver on this machine, or take a build of weft for it"
                                          : "nvidia-smi and the system's log say more";
-        tell(d, NO, "driver and GPU", advice, "%s", message.text);
+        doctor_tell(d, NO, "driver and GPU", advice, "%s", message.text);
         return 0;
     }
-    tell(d, WORKS, "driver and GPU", "", "GPU %d, %s", (int)index, weft_study_name(study));
+    doctor_tell(d, WORKS, "driver and GPU", "", "GPU %d, %s", (int)index, weft_study_name(study));
     device.kind = WEFT_DEVICE_CUDA;
     device.index = index;
     examine_kernels(d, &device,
@@ -229,7 +185,7 @@ static int examine_gpu(doctor *d, int32_t index) {
 
 static void examine_gpus(doctor *d) {
     enum { MOST = 64 };
-    begin(d, "GPUs");
+    doctor_begin(d, "GPUs");
     for (int32_t i = 0; i < MOST && examine_gpu(d, i); i++) {
     }
 }
@@ -240,6 +196,7 @@ int cmd_doctor(const settings *s, const char *const *words, size_t count) {
     doctor d = {.json = s->json, .list = json_array()};
     examine_build(&d);
     examine_cpu(&d);
+    doctor_examine_others(&d);
     examine_gpus(&d);
     if (s->json) {
         return print_json(json_pack("{s:s, s:o}", "version", weft_version(), "findings", d.list));

@@ -89,6 +89,11 @@ typedef struct weft_energy {
  * the GPU; WEFT_UNSUPPORTED when it is too old, or the GPU has no counter. */
 WEFT_API weft_status weft_study_check_energy(weft_study *study, weft_message *message);
 
+/** Whether libraries are there that studies load, where no GPU is asked: CUPTI, which reads the hardware counters (its
+ * own version: 130001), and NVML, which tells the energy. WEFT_NOT_FOUND, or WEFT_UNSUPPORTED when one is too old. */
+WEFT_API weft_status weft_study_find_cupti(int32_t *version, weft_message *message);
+WEFT_API weft_status weft_study_find_nvml(weft_message *message);
+
 /** Measures the energy of runs of a plan of the bench: at least a second for clocks to settle, then `seconds` or more
  * (0: 2 s), as many as make the counter's resolution cost less than 2 %.
  *

@@ -28,6 +28,15 @@ static weft_status load(weft_nvml *nvml, weft_message *message) {
     return missing ? weft_fail(message, WEFT_UNSUPPORTED, "NVML has no %s: it is too old, or not NVML", missing) : WEFT_OK;
 }
 
+weft_status weft_nvml_find(weft_message *message) {
+    weft_nvml nvml = {0};
+    const weft_status status = load(&nvml, message);
+    if (nvml.library) {
+        dlclose(nvml.library);
+    }
+    return status;
+}
+
 static const char *text_of(const weft_nvml *nvml, int result) {
     const char *text = nvml->error_text(result);
     return text ? text : "unknown error";

@@ -27,4 +27,7 @@ weft_status weft_nvml_energy(const weft_nvml *nvml, double *joules, weft_message
 /* What is not open may be closed. */
 void weft_nvml_close(weft_nvml *nvml);
 
+/* Whether there is an NVML with all that is needed; no GPU is asked. */
+weft_status weft_nvml_find(weft_message *message);
+
 #endif

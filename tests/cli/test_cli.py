@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -450,9 +451,54 @@ class Doctor(Command):
             if finding["works"] is False:
                 self.assertTrue(finding["advice"], finding)
 
+    OTHERS = "MPI, NCCL, NVIDIA's libraries, Python"
+
+    def others(self, **environment):
+        self.environment = {**os.environ, **environment}
+        return {f["name"]: f for f in self.json("doctor")["findings"] if f["section"] == self.OTHERS}
+
+    def test_libraries(self):
+        missing = self.others(WEFT_MPI_LIBRARY="/none/mpi.so", WEFT_NCCL_LIBRARY="/none/nccl.so", WEFT_NVML="/none/nvml.so", WEFT_CUPTI="/none/cupti.so")
+        for name, variable in [("MPI", "WEFT_MPI_LIBRARY"), ("NCCL", "WEFT_NCCL_LIBRARY"), ("NVML", "WEFT_NVML"), ("CUPTI", "WEFT_CUPTI")]:
+            self.assertIs(missing[name]["works"], False)
+            self.assertIn(f"/none/{name.lower()}.so", missing[name]["text"])
+            self.assertIn(variable, missing[name]["advice"])
+        mpi = os.path.join(os.path.dirname(os.path.abspath(WEFT)), "libweft_mpi.so")
+        if os.path.exists(mpi):
+            self.assertIs(self.others()["MPI"]["works"], True)
+            self.assertRegex(self.others(WEFT_MPI_LIBRARY=mpi)["MPI"]["text"], r"MPI|MPICH")
+
+    def test_python(self):
+        """By python3 of the PATH: what it says is told, and a package that does not load is no trouble."""
+        with tempfile.TemporaryDirectory() as folder:
+            def python(text):
+                with open(os.path.join(folder, "python3"), "w") as file:
+                    file.write("#!/bin/sh\n" + text)
+                os.chmod(file.name, 0o755)
+                return self.others(PATH=folder + ":/usr/bin:/bin")
+            found = python("echo '3.9.1, /here/python3'; echo 'weft yes 0.3.0 from /here/weft'; echo numpy yes 2.0; echo torch no not installed")
+            self.assertEqual([found[name]["works"] for name in ("Python", "package weft", "numpy", "torch")], [True, True, True, None])
+            self.assertEqual(found["package weft"]["text"], "0.3.0 from /here/weft")
+            found = python("echo '3.9.1, /here/python3'; echo 'weft yes 0.2.0 from /here/weft'")["package weft"]
+            self.assertEqual((found["works"], found["text"]), (False, "0.2.0 from /here/weft, which is not this command's version"))
+            found = python("echo '3.9.1, /here/python3'; echo 'weft no the library is not there'")["package weft"]
+            self.assertEqual((found["works"], found["text"], "pip install" in found["advice"]), (False, "the library is not there", True))
+            self.assertIs(python("exit 1")["Python"]["works"], False)
+            os.remove(os.path.join(folder, "python3"))
+            self.environment["PATH"] = folder
+            sound = {f["name"]: f["works"] for f in self.json("doctor")["findings"]}
+            self.assertEqual((sound["Python"], sound["version"]), (False, True))
+            os.symlink(sys.executable, os.path.join(folder, "python3"))
+            os.mkdir(os.path.join(folder, "weft"))
+            with open(os.path.join(folder, "weft", "__init__.py"), "w") as file:
+                file.write("raise ImportError('no\\nlibrary')")
+            found = self.others(PATH=folder + ":/usr/bin:/bin", PYTHONPATH=folder)
+            self.assertTrue(found["Python"]["text"].startswith("%d.%d." % sys.version_info[:2]))
+            self.assertEqual(found["package weft"]["text"], "no library")
+
     def test_text(self):
         text = self.ok("doctor", "--width", "80")
-        self.assertEqual([line for line in text.splitlines() if re.match(r"\w", line)], ["this build", "this CPU", "GPUs"])
+        self.assertEqual([line for line in text.splitlines() if re.match(r"\w", line)], ["this build", "this CPU", self.OTHERS, "GPUs"])
         self.assertLess(max(len(line) for line in text.splitlines()), 80)
         for finding in self.json("doctor")["findings"]:
             self.assertIn(f"{finding['name']}: {finding['text']}", self.ok("doctor"))
