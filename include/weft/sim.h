@@ -113,6 +113,30 @@ WEFT_API double weft_waiting_share(const weft_simulation *simulation);
 /** Steps of all tiles of a plan: what a simulation takes, and what its limit is of. */
 WEFT_API uint64_t weft_simulate_steps(const weft_plan *plan);
 
+/** What each part of a machine needs for a plan, in seconds, if nothing else took time. */
+typedef struct weft_bounds {
+    size_t struct_size;  /**< set by WEFT_BOUNDS_INIT */
+    double products;     /**< matrix products of all steps, at the machine's rate */
+    double exponentials; /**< of all steps, at the machine's rate */
+    double steps;        /**< the busiest worker's steps, as the simulator times them: no schedule of the tile beats it */
+    double l2;           /**< what all steps load, at the bandwidth of the L2 */
+    double dram;         /**< what is read at least once, at the bandwidth of DRAM */
+    double waves;        /**< no time: tiles of the busiest worker over the mean; 1: none idles at the end */
+} weft_bounds;
+
+#define WEFT_BOUNDS_INIT                                                                                                   \
+    { sizeof(weft_bounds), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0 }
+
+/** How fast a plan could be at best. Nothing is simulated.
+ *
+ * @param plan     from weft_plan_create()
+ * @param options  null: the defaults; of them, the profile matters
+ * @param bounds   what came out
+ * @param message  null, or where to say what is wrong
+ */
+WEFT_API weft_status weft_simulate_bounds(const weft_plan *plan, const weft_simulate_options *options, weft_bounds *bounds,
+                                          weft_message *message);
+
 /** A simulation as one JSON object, with what each domain did where `domains` is not null. As weft_plan_json(). */
 WEFT_API size_t weft_simulation_json(const weft_plan *plan, const weft_simulation *simulation, const weft_traffic *domains,
                                      char *text, size_t size);

@@ -149,8 +149,9 @@ STRUCTURES = {
     "Ranked": f"{_SIZED} Schedule schedule given; uint64 limit; Simulation simulation; double model",
     "SearchSummary": f"{_SIZED} int64 count schedules searched last; int32 whole has_baseline is_plain; int cost; char* rule",
     "CurvePoint": "int64 l2_bytes; uint64 misses",
+    "Bounds": f"{_SIZED} double products exponentials steps l2 dram waves",
     "TraceOptions": (
-        f"{_SIZED} char* name; int64 workers; int32 dispatch; int64 cluster run rows cols; double flops step_seconds; char* profile"
+        f"{_SIZED} char* name; int64 workers; int32 dispatch; int64 cluster run rows cols; double flops step_seconds; char* profile; void* progress progress_user"
     ),
     "Transport": f"{_SIZED} void* self; int32 rank size on_device; void* send receive test cancel begin end words",
     "Ranks": f"{_SIZED} int64 ranks; int32 cut exchange order sweep; int64 head_ranks columns most_keys",
@@ -212,6 +213,7 @@ _STATUS_FUNCTIONS = {  # each takes a message besides, last
     "weft_profile_values": "char* Profile* MachineValue* size size*",
     "weft_plot_write": "Plot* char*",
     "weft_simulate": "void* SimulateOptions* Simulation* Traffic*",
+    "weft_simulate_bounds": "void* SimulateOptions* Bounds*",
     "weft_simulate_curve": "void* SimulateOptions* CurvePoint* size",
     "weft_search_run": "void** void* PlanOptions* SearchOptions*",
     "weft_search_summarize": "void* SearchSummary*",
@@ -240,6 +242,7 @@ _OTHER_FUNCTIONS = {  # what it gives, and what it takes
     "weft_plan_text": ("size", "void* char* size"),
     "weft_plan_json": ("size", "void* char* size"),
     "weft_rate_text": ("Rate", "double"),
+    "weft_waiting_share": ("double", "Simulation*"),
     "weft_search_destroy": (None, "void*"),
     "weft_search_why": ("size", "void* size char* size"),
     "weft_search_elsewhere": ("size", "void* char* char* size"),

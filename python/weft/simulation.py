@@ -56,6 +56,9 @@ class Simulation(notebook.Shown):
     efficiency         the rate over the machine's rate of matrix products in the dtype; None where that is not known, and of a trace
     misses, hits, hit_rate, sectors, dram_read_bytes, dram_write_bytes  of `total`, the traffic of all domains; `domains` has that of each
     compulsory_misses  what an infinite cache would miss
+    bound              what the prediction is bound by: "compute", "DRAM", "L2", "turns" (workers wait to add to sums), or "latency",
+                       where none of them takes most of the time; "" of a trace
+    bounds             the seconds that each of these needs by itself: "compute" (the busiest worker's steps), "DRAM", "L2", "turns"
     schedule           with every choice made; a trace has none, and no tflops unless it says how much it computes
     simulated          the share of the steps that was simulated; 1 without a limit
     profile, seed, piece_visits, elapsed_seconds  the kernel's profile, the seed, how often a worker asked for a piece, what the
@@ -66,6 +69,10 @@ class Simulation(notebook.Shown):
     (524288, 524288)
     >>> print(f"{ran.rate}, {ran.efficiency:.0%} of the machine's")
     69.8 TFLOP/s, 56% of the machine's
+    >>> ran.bound, weft.simulate(weft.Gemm(64, 8192, 8192, "bf16"), None, "gb10").bound
+    ('compute', 'DRAM')
+    >>> ran.bounds["compute"] > ran.bounds["DRAM"]
+    True
     """
 
     machine: str
@@ -81,6 +88,7 @@ class Simulation(notebook.Shown):
     simulated: float
     profile: str
     peak_tflops: Optional[float] = None  # of the machine, in the problem's dtype
+    bounds: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     sectors = property(lambda self: self.total.sectors)
     hits = property(lambda self: self.total.hits)
@@ -88,6 +96,14 @@ class Simulation(notebook.Shown):
     hit_rate = property(lambda self: self.total.hit_rate)
     dram_read_bytes = property(lambda self: self.total.dram_read_bytes)
     dram_write_bytes = property(lambda self: self.total.dram_write_bytes)
+
+    @property
+    def bound(self) -> str:
+        # As on the pages of `weft view`: steps overlap with all else, DRAM and the L2 are never busy without a gap.
+        for name, share in (("compute", 0.9), ("DRAM", 0.8), ("L2", 0.8), ("turns", 0.1)):
+            if self.bounds and self.bounds[name] >= share * self.seconds:
+                return name
+        return "latency" if self.bounds else ""
 
     @property
     def rate(self) -> str:
@@ -126,14 +142,23 @@ def _pages(problem: Problem, table: Sequence[Sequence[int]]):
     return (ctypes.c_int32 * len(entries))(*entries)
 
 
+def _bounds(machine: machines.Machine, out: _c.Simulation, plan: _c.Bounds) -> Mapping[str, float]:
+    """The seconds of each resource. A step takes as long as its products or its loads, so that steps may be the L2's."""
+    moved = out.total.dram_read_bytes + out.total.dram_write_bytes
+    l2 = max(plan.l2, out.total.sectors * machine.l2_sector / machine.l2_bandwidth) * plan.waves
+    compute = plan.steps if l2 < 0.97 * plan.steps else min(plan.steps, max(plan.products, plan.exponentials) * plan.waves)
+    waiting = _c.library.weft_waiting_share(ctypes.byref(out)) * out.seconds
+    return {"compute": compute, "L2": l2, "DRAM": moved / machine.dram_bandwidth, "turns": waiting}
+
+
 def result(machine: machines.Machine, schedule: Optional[schedules.Schedule], out: _c.Simulation, domains,
-           dtype: Optional[str] = None) -> Simulation:  # fmt: skip
-    """What the library gave, as a Simulation."""
+           dtype: Optional[str] = None, bounds: Optional[_c.Bounds] = None) -> Simulation:  # fmt: skip
+    """What the library gave, as a Simulation; bounds: of the plan, where there is one."""
     peak = getattr(machine, f"matrix_{dtype}") / 1e12 if dtype else 0
     return Simulation(
         machine.name, schedule, _traffic(out.total), tuple(map(_traffic, domains[: machine.domains])),
         out.compulsory_misses, out.piece_visits, out.seconds, out.tflops, out.elapsed_seconds, out.seed, out.simulated,
-        out.profile.decode(), peak or None,
+        out.profile.decode(), peak or None, _bounds(machine, out, bounds) if bounds else {},
     )  # fmt: skip
 
 
@@ -162,7 +187,9 @@ def simulate(problem: Problem, schedule: schedules.ScheduleLike = None, machine:
     if page_table is not None:
         given.page_table = _pages(problem, page_table)
     _c.call(_c.library.weft_simulate, plan._handle, ctypes.byref(given), ctypes.byref(out), domains)
-    return result(where, plan.schedule, out, domains, problem.dtype)
+    bounds = _c.Bounds()
+    _c.call(_c.library.weft_simulate_bounds, plan._handle, ctypes.byref(given), ctypes.byref(bounds))
+    return result(where, plan.schedule, out, domains, problem.dtype, bounds)
 
 
 def curve_points(count: int):

@@ -16,7 +16,7 @@ from .schedules import Schedule
 from .schedules import of as schedule_of
 
 _COUNTS = ("seconds", "tflops", "efficiency", "misses", "hits", "hit_rate", "sectors", "dram_read_bytes", "dram_write_bytes",
-           "compulsory_misses", "simulated", "profile")  # fmt: skip
+           "compulsory_misses", "bound", "simulated", "profile")  # fmt: skip
 # What a plot calls a column, what it multiplies it by, and whether a wide range of it takes a logarithmic axis.
 _PLOTTED = {
     "seconds": ("predicted time (ms)", 1e3, True), "tflops": ("predicted rate (TFLOP/s)", 1.0, False),

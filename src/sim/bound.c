@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/status.h"
+#include "base/struct.h"
 #include "sim/sources.h"
 
 /* Steps of the busiest worker at least: those of whole waves where all positions are alike, else the mean or the longest
@@ -52,4 +53,24 @@ weft_status weft_bound_of(const weft_plan *plan, const weft_simulate_options *op
     }
     weft_sim_walk_release(&walk);
     return status;
+}
+
+weft_status weft_simulate_bounds(const weft_plan *plan, const weft_simulate_options *options, weft_bounds *bounds,
+                                 weft_message *message) {
+    weft_bound b;
+    if (!plan) {
+        return weft_fail(message, WEFT_INVALID, "plan is null");
+    }
+    const weft_status status = weft_bound_of(plan, options, &b, message);
+    if (status) {
+        return status;
+    }
+    const weft_bounds found = {.struct_size = sizeof found,
+                               .products = b.products,
+                               .exponentials = b.exponentials,
+                               .steps = b.steps,
+                               .l2 = b.l2,
+                               .dram = b.dram,
+                               .waves = b.waves};
+    return weft_struct_give(bounds, &found, sizeof found, sizeof(size_t), "WEFT_BOUNDS_INIT", message);
 }

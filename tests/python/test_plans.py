@@ -69,6 +69,23 @@ def test_simulate_and_compare():
         weft.simulate(ATTENTION, None, "gb10", seed=-1)
 
 
+def test_what_bounds_a_prediction():
+    """As the machine's numbers say; slower DRAM or slower steps change it."""
+    gb10 = weft.Machine("gb10")
+    attention = weft.simulate(weft.Attention(seq=32768, dtype="fp16"), {"tile": (64, 64)}, gb10)
+    assert attention.bound == "compute" and 0.9 * attention.seconds <= attention.bounds["compute"] <= attention.seconds
+    starved = weft.simulate(weft.Attention(seq=32768, dtype="fp16"), {"tile": (64, 64)}, gb10.replace(dram_bandwidth=gb10.dram_bandwidth / 200))
+    assert starved.bound == "DRAM"
+    assert starved.bounds["DRAM"] == (starved.dram_read_bytes + starved.dram_write_bytes) / (gb10.dram_bandwidth / 200)
+    assert starved.bounds["compute"] == attention.bounds["compute"]
+    slow = weft.simulate(weft.Attention(seq=32768, dtype="fp16"), {"tile": (64, 64)}, gb10.replace(l2_bandwidth=gb10.l2_bandwidth / 50))
+    assert slow.bound == "L2" and slow.bounds["L2"] >= slow.sectors * gb10.l2_sector / (gb10.l2_bandwidth / 50)
+    small = weft.simulate(weft.Gemm(64, 64, 64, "bf16"), None, "h100")
+    assert small.bound == "latency" and max(small.bounds.values()) < small.seconds
+    trace = weft.simulate_trace(0, range(8), "x", range(8), 128, machine="gb10")
+    assert trace.bound == "" and not trace.bounds
+
+
 def test_zero_is_none_and_none_is_the_profile_s():
     def counted(**options):
         return weft.simulate(ATTENTION, {"tile": (64, 64), "dispatch": "static"}, "gb10", **options).seconds
