@@ -30,7 +30,7 @@ void print_simulation(const weft_machine *machine, const weft_simulation *sim, c
     printf("%-10s%14.3f %s read, %s written\n", "DRAM", (double)sim->total.dram_read_bytes * unit.factor, unit.name,
            weft_traffic_text((double)sim->total.dram_write_bytes).text);
     printf("%-10s%14llu misses\n", "compulsory", (unsigned long long)sim->compulsory_misses);
-    printf("%-10s%14.6f s%s%s\n", "predicted", sim->seconds, sim->tflops > 0 ? ", " : "",
+    printf("%-10s%14.4f ms%s%s\n", "predicted", 1e3 * sim->seconds, sim->tflops > 0 ? ", " : "",
            sim->tflops > 0 ? weft_rate_text(sim->tflops).text : "");
     printf("simulated in %.3f s, %llu visits, seed %llu, profile %s\n", sim->elapsed_seconds,
            (unsigned long long)sim->piece_visits, (unsigned long long)sim->seed, sim->profile);

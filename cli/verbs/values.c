@@ -34,7 +34,8 @@ static int write_values(const settings *s, const weft_machine_value *values, siz
         return complain_status(status, &message);
     }
     if (!s->json) {
-        printf("written to %s; --%s %s%s uses it\n", s->output, option, strchr(s->output, '/') ? "" : "./", s->output);
+        printf("written to %s; --%s %s%s uses it. Reports call it %s until its name in the file is another\n", s->output,
+               option, strchr(s->output, '/') ? "" : "./", s->output, values[0].value);
     }
     return EXIT_OK;
 }

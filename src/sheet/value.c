@@ -122,6 +122,21 @@ static int find_word(const char *words, const char *text) {
     }
 }
 
+/* A long number that ends in zeros as one writes it: 3350000000000 is 3.35e12. */
+static void shorten(char *text, size_t size) {
+    enum { LONG = 9 };
+    char digits[64];
+    const size_t length = strlen(text);
+    size_t kept = length;
+    while (kept > 1 && text[kept - 1] == '0') {
+        kept--;
+    }
+    if (length > LONG && length < sizeof digits && length - kept >= LONG / 2 && strspn(text, "0123456789") == length) {
+        memcpy(digits, text, length + 1);
+        snprintf(text, size, "%c%s%.*se%zu", digits[0], kept > 1 ? "." : "", (int)kept - 1, digits + 1, length - 1);
+    }
+}
+
 /* %.15g gives back every number of 15 digits; whatever the locale puts between them becomes a point. */
 static void write_real(double value, char *text, size_t size) {
     char raw[64];
@@ -214,6 +229,7 @@ void weft_key_write(const weft_key *key, const void *record, char *text, size_t 
     case WEFT_KEY_IS_REAL:
         memcpy(&real, field, sizeof real);
         write_real(real, text, size);
+        shorten(text, size);
         return;
     case WEFT_KEY_IS_CHOICE: {
         memcpy(&whole, field, sizeof whole);

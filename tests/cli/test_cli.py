@@ -29,7 +29,10 @@ class Orders(Command):
             for verb, names in (("machines", ("h100", "mi300x", "gb10", "host")), ("profiles", ("study", "sawtooth-cuda"))):
                 for name in names:
                     self.ok(verb, name, "-o", path)
+                    self.assertIn(f"Reports call it {name} until", self.ok(verb, name, "-o", path))
                     self.assertEqual(self.json(verb, path), self.json(verb, name))
+                    with open(path) as file:  # large numbers as one writes them
+                        self.assertNotRegex(file.read(), r"= \d+0000000 ")
         self.refused("--output is for 'weft profiles NAME'", "profiles", "-o", "x")
 
     def test_text_and_json_list_the_same(self):

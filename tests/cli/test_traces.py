@@ -2,6 +2,7 @@
 """weft simulate trace, weft view trace and --trace-out: python3 test_traces.py WEFT"""
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -55,6 +56,9 @@ class Traces(unittest.TestCase):
         self.assertEqual(found["problem"]["kind"], "trace")
         self.assertEqual([t["name"] for t in found["problem"]["tensors"]], ["A", "B", "C"])
         self.assertGreater(found["predicted"]["seconds"], 4e-6)
+        text = subprocess.run([WEFT, "simulate", "trace", self.path, "--machine", "gb10", "--workers", "1", "--drift", "0"], capture_output=True, text=True).stdout
+        shown = float(re.search(r"^predicted +(\d+\.\d{4}) ms\n", text, re.MULTILINE).group(1))
+        self.assertAlmostEqual(shown, 1e3 * found["predicted"]["seconds"], 3)  # microseconds are no 0
         slower = self.load("simulate", "trace", self.write("u.csv", TRACE.replace("1e-6", "").encode()), "--machine", "gb10",
                            "--workers", "1", "--drift", "0", "--step-seconds", "1")  # fmt: skip
         self.assertAlmostEqual(slower["predicted"]["seconds"], 4, 2)
