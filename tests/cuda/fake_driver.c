@@ -20,6 +20,7 @@
 #undef WEFT_CUDA_SYMBOL
 
 EXPORT fake_counts fake_cuda_counts;
+EXPORT fake_fault fake_cuda_fault;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local void *stack[16]; /* current contexts, the last on top */
 static _Thread_local int depth;
@@ -72,6 +73,41 @@ static void count(int *what, int by) {
     __atomic_fetch_add(what, by, __ATOMIC_SEQ_CST);
 }
 
+/* Work that a GPU does later: whatever becomes of it is told by a later call. */
+static int is_work(const char *name) {
+    return strncmp(name, "cuLaunch", 8) == 0 || strstr(name, "Async");
+}
+
+/* Counts a call. Returns what it is to fail with; 0: nothing; -1: it does nothing and says that all is well. */
+static int fake_call(const char *name) {
+    fake_fault *f = &fake_cuda_fault;
+    const int number = __atomic_add_fetch(&f->calls, 1, __ATOMIC_SEQ_CST);
+    const int hit = f->at && (f->on ? number >= f->at : number == f->at);
+    if (f->pending) {
+        return f->pending;
+    }
+    if (!hit || (f->later && !is_work(name))) {
+        return 0;
+    }
+    f->failed = f->failed ? f->failed : name;
+    f->pending = f->later ? f->error : 0;
+    return f->later ? -1 : f->error;
+}
+
+/* What releases something does so, and says what is wrong all the same. */
+static int fake_released(const char *name, int result) {
+    const int fault = fake_call(name);
+    return fault > 0 ? fault : result;
+}
+
+#define FAKE_CALL                                                                                                          \
+    do {                                                                                                                   \
+        const int fault_of_call = fake_call(__func__);                                                                     \
+        if (fault_of_call) {                                                                                               \
+            return fault_of_call > 0 ? fault_of_call : 0;                                                                  \
+        }                                                                                                                  \
+    } while (0)
+
 /* What a call that may wait for others says while a stream is captured: it ends the capture, unless the thread has said
  * that it knows better. */
 static int unsafe(void) {
@@ -88,11 +124,13 @@ static int on_stream(const void *stream) {
 }
 
 int cuInit(unsigned flags) {
+    FAKE_CALL;
     (void)flags;
     return fake_script("init", 0);
 }
 
 int cuDriverGetVersion(int *version) {
+    FAKE_CALL;
     *version = fake_script("version", 13000);
     return 0;
 }
@@ -110,21 +148,25 @@ int cuGetErrorString(int result, const char **text) {
 }
 
 int cuDeviceGetCount(int *number) {
+    FAKE_CALL;
     *number = fake_script("devices", fake_script("chips", 0) ? CHIPS : 1);
     return 0;
 }
 
 int cuDeviceGet(int *device, int ordinal) {
+    FAKE_CALL;
     *device = FIRST_HANDLE + ordinal; /* a handle need not be the number */
     return 0;
 }
 
 int cuDeviceGetName(char *name, int size, int device) {
+    FAKE_CALL;
     snprintf(name, (size_t)size, "%s", chip_of(device).name);
     return 0;
 }
 
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    FAKE_CALL;
     const chip c = chip_of(device);
     switch (attribute) {
     case WEFT_CU_DEVICE_CAPABILITY_MAJOR:
@@ -156,17 +198,20 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
 }
 
 int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+    FAKE_CALL;
     (void)device;
     *bytes = (size_t)1 << 30;
     return 0;
 }
 
 int cuDeviceGetPCIBusId(char *text, int size, int device) {
+    FAKE_CALL;
     snprintf(text, (size_t)size, "0000:%02x:00.0", 0x17 + device - FIRST_HANDLE);
     return fake_script("bus", 0);
 }
 
 int cuDevicePrimaryCtxRetain(void **context, int device) {
+    FAKE_CALL;
     count(&fake_cuda_counts.contexts, 1);
     *context = &contexts[device % (int)sizeof contexts];
     return 0;
@@ -175,20 +220,23 @@ int cuDevicePrimaryCtxRetain(void **context, int device) {
 int cuDevicePrimaryCtxRelease_v2(int device) {
     (void)device;
     count(&fake_cuda_counts.contexts, -1);
-    return 0;
+    return fake_released(__func__, 0);
 }
 
 int cuCtxGetCurrent(void **context) {
+    FAKE_CALL;
     *context = depth ? stack[depth - 1] : NULL;
     return 0;
 }
 
 int cuCtxGetDevice(int *device) {
+    FAKE_CALL;
     *device = current_device();
     return depth ? 0 : 201;
 }
 
 int cuCtxPushCurrent_v2(void *context) {
+    FAKE_CALL;
     if (depth == 16 || fake_script("push", 0)) {
         return fake_script("push", 1);
     }
@@ -199,20 +247,22 @@ int cuCtxPushCurrent_v2(void *context) {
 
 int cuCtxPopCurrent_v2(void **context) {
     if (depth == 0) {
-        return 201;
+        return fake_released(__func__, 201);
     }
     *context = stack[--depth];
     count(&fake_cuda_counts.pushed, -1);
-    return 0;
+    return fake_released(__func__, 0);
 }
 
 int cuCtxSynchronize(void) {
+    FAKE_CALL;
     const int result = on_stream(NULL);
     return result ? result : fake_script("synchronize", 0);
 }
 
 int cuLibraryLoadData(void **library, const void *code, int *jit_options, void **jit_values, unsigned jit_count,
                       int *options, void **values, unsigned number) {
+    FAKE_CALL;
     (void)jit_options, (void)jit_values, (void)jit_count, (void)options, (void)values, (void)number;
     const struct timespec while_ = {0, 2000000}; /* long enough for other threads to come by */
     nanosleep(&while_, NULL);
@@ -232,6 +282,7 @@ static struct {
 } kernels[256];
 
 int cuLibraryGetKernel(void **kernel, void *library, const char *name) {
+    FAKE_CALL;
     int result = library ? fake_script("kernel", 0) : 1;
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < 256 && !result; i++) {
@@ -250,6 +301,7 @@ int cuLibraryGetKernel(void **kernel, void *library, const char *name) {
 
 /* As the driver, no kernel of another chip. */
 int cuKernelGetFunction(void **function, void *kernel) {
+    FAKE_CALL;
     int chip = 0;
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < 256 && kernels[i].name; i++) {
@@ -261,22 +313,26 @@ int cuKernelGetFunction(void **function, void *kernel) {
 }
 
 int cuFuncGetAttribute(int *value, int attribute, void *function) {
+    FAKE_CALL;
     (void)attribute, (void)function;
     *value = 0;
     return 0;
 }
 
 int cuFuncSetAttribute(void *function, int attribute, int value) {
+    FAKE_CALL;
     (void)function, (void)attribute;
     return value <= chip_of(current_device()).shared ? 0 : 1;
 }
 
 int cuFuncLoad(void *function) {
+    FAKE_CALL;
     const int result = unsafe();
     return result ? result : function ? 0 : 1;
 }
 
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ctas, void *function, int threads, size_t shared) {
+    FAKE_CALL;
     (void)function;
     const size_t all = (size_t)chip_of(current_device()).shared + 1024; /* of an SM, which keeps 1 KiB for each CTA */
     const int by_shared = (int)(all / (shared + 1024)), by_threads = threads > 512 ? 1 : 512 / threads;
@@ -313,6 +369,7 @@ static int launch(const char *function, unsigned grid, void *stream, void **para
 
 int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                    unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra) {
+    FAKE_CALL;
     (void)extra;
     const int result = on_stream(stream);
     if (result || fake_script("launch", 0)) {
@@ -333,12 +390,14 @@ int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned gr
 
 int cuLaunchCooperativeKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                               unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters) {
+    FAKE_CALL;
     return fake_script("cooperative", 0) ? fake_script("cooperative", 0)
                                          : cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
                                                           shared, stream, parameters, NULL);
 }
 
 int cuLaunchKernelEx(const void *launch, void *function, void **parameters, void **extra) {
+    FAKE_CALL;
     const weft_cu_launch *l = launch;
     for (unsigned i = 0; i < l->count; i++) {
         if ((l->attributes[i].id == WEFT_CU_LAUNCH_OVERLAP || l->attributes[i].id == WEFT_CU_LAUNCH_CLUSTER) &&
@@ -360,6 +419,7 @@ int cuLaunchKernelEx(const void *launch, void *function, void **parameters, void
 int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, uint64_t data, const uint64_t *lengths,
                            const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave, int swizzle,
                            int promotion, int fill) {
+    FAKE_CALL;
     (void)steps, (void)promotion;
     fake_tensor t = {.data = data, .type = type, .rank = (int32_t)rank, .swizzle = swizzle};
     if (fake_script("tensor_map", 0)) {
@@ -409,6 +469,7 @@ static int memory_new(uint64_t *pointer, size_t bytes) {
 }
 
 int cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
+    FAKE_CALL;
     const int result = unsafe();
     return result ? result : memory_new(pointer, bytes);
 }
@@ -420,6 +481,7 @@ int cuMemAllocManaged(uint64_t *pointer, size_t bytes, unsigned flags) {
 }
 
 int cuMemAllocAsync(uint64_t *pointer, size_t bytes, void *stream) {
+    FAKE_CALL;
     const int result = on_stream(stream);
     return result ? result : memory_new(pointer, bytes);
 }
@@ -444,16 +506,17 @@ static int memory_free(uint64_t pointer) {
 
 int cuMemFree_v2(uint64_t pointer) {
     const int result = unsafe();
-    return result ? result : memory_free(pointer);
+    return fake_released(__func__, result ? result : memory_free(pointer));
 }
 
 int cuMemFreeAsync(uint64_t pointer, void *stream) {
     const int result = on_stream(stream);
-    return result ? result : memory_free(pointer);
+    return fake_released(__func__, result ? result : memory_free(pointer));
 }
 
 /* Without it where "pinned=0" says so, as an old driver might be. */
 int cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags) {
+    FAKE_CALL;
     uint64_t address = 0;
     int result = unsafe();
     result = result ? result : flags == WEFT_CU_HOST_MAPPED && fake_script("pinned", 1) ? memory_new(&address, bytes) : 2;
@@ -463,15 +526,17 @@ int cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags) {
 
 int cuMemFreeHost(void *pointer) {
     const int result = unsafe();
-    return result ? result : memory_free((uint64_t)(uintptr_t)pointer);
+    return fake_released(__func__, result ? result : memory_free((uint64_t)(uintptr_t)pointer));
 }
 
 int cuMemHostGetDevicePointer_v2(uint64_t *device, void *pointer, unsigned flags) {
+    FAKE_CALL;
     *device = (uint64_t)(uintptr_t)pointer;
     return flags == 0 ? 0 : 1;
 }
 
 int cuMemGetInfo_v2(size_t *available, size_t *total) {
+    FAKE_CALL;
     *available = *total = (size_t)1 << 30;
     return 0;
 }
@@ -505,18 +570,22 @@ static int on_stream_do(memory_work w, void *stream) {
 }
 
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
+    FAKE_CALL;
     return on_stream_do((memory_work){(char *)(uintptr_t)to, from, 0, 0, bytes, 1, 0}, stream);
 }
 
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
+    FAKE_CALL;
     return on_stream_do((memory_work){to, (const char *)(uintptr_t)from, 0, 0, bytes, 1, 0}, stream);
 }
 
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream) {
+    FAKE_CALL;
     return cuMemcpyDtoHAsync_v2((void *)(uintptr_t)to, from, bytes, stream);
 }
 
 int cuMemcpy2DAsync_v2(const void *copy, void *stream) {
+    FAKE_CALL;
     const weft_cu_copy *c = copy;
     if (c->from.type != WEFT_CU_MEMORY_DEVICE || c->to.type != WEFT_CU_MEMORY_DEVICE || c->from.pitch < c->width ||
         c->to.pitch < c->width) {
@@ -528,20 +597,24 @@ int cuMemcpy2DAsync_v2(const void *copy, void *stream) {
 }
 
 int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) {
+    FAKE_CALL;
     return cuMemcpyHtoDAsync_v2(to, from, bytes, NULL);
 }
 
 int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) {
+    FAKE_CALL;
     return cuMemcpyDtoHAsync_v2(to, from, bytes, NULL);
 }
 
 int cuMemsetD32Async(uint64_t to, unsigned value, size_t words, void *stream) {
+    FAKE_CALL;
     const int result = on_stream_do(
         (memory_work){.to = (char *)(uintptr_t)to, .width = words * sizeof value, .rows = 1, .value = value}, stream);
     return result ? result : fake_script("set", 0);
 }
 
 int cuPointerGetAttributes(unsigned number, int *attributes, void **values, uint64_t pointer) {
+    FAKE_CALL;
     int known = fake_script("anywhere", 0), ordinal = 0;
     pthread_mutex_lock(&lock);
     for (const block *b = blocks; b && !known; b = b->next) {
@@ -559,6 +632,7 @@ int cuPointerGetAttributes(unsigned number, int *attributes, void **values, uint
 }
 
 int cuStreamCreate(void **stream, unsigned flags) {
+    FAKE_CALL;
     *stream = flags == WEFT_CU_STREAM_NON_BLOCKING && !fake_script("stream", 0) ? fake_stream_new() : NULL;
     count(&fake_cuda_counts.streams, *stream != NULL);
     return *stream ? 0 : 1;
@@ -567,10 +641,11 @@ int cuStreamCreate(void **stream, unsigned flags) {
 int cuStreamDestroy_v2(void *stream) {
     count(&fake_cuda_counts.streams, -1);
     fake_stream_free(stream);
-    return 0;
+    return fake_released(__func__, 0);
 }
 
 int cuStreamQuery(void *stream) {
+    FAKE_CALL;
     const int result = on_stream(stream);
     return result                    ? result
            : fake_script("query", 0) ? fake_script("query", 0)
@@ -578,11 +653,13 @@ int cuStreamQuery(void *stream) {
 }
 
 int cuGraphNodeGetType(void *node, int *type) {
+    FAKE_CALL;
     *type = fake_script("node", WEFT_CU_NODE_KERNEL);
     return node ? 0 : 1;
 }
 
 int cuThreadExchangeStreamCaptureMode(int *mode) {
+    FAKE_CALL;
     const int before = capture_mode;
     capture_mode = *mode;
     *mode = before;
@@ -590,11 +667,13 @@ int cuThreadExchangeStreamCaptureMode(int *mode) {
 }
 
 int cuStreamGetId(void *stream, unsigned long long *id) {
+    FAKE_CALL;
     *id = (unsigned long long)(uintptr_t)stream + 1;
     return fake_script("capture", 0) ? 900 : 0; /* as a real one */
 }
 
 int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void **graph, const void **nodes, size_t *number) {
+    FAKE_CALL;
     (void)stream, (void)graph;
     static void *const node = &lock; /* the one before */
     if (nodes && number) {
@@ -607,6 +686,7 @@ int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void **gr
 }
 
 int cuStreamSynchronize(void *stream) {
+    FAKE_CALL;
     const int result = on_stream(stream);
     if (!result) {
         fake_stream_wait(stream);
@@ -615,6 +695,7 @@ int cuStreamSynchronize(void *stream) {
 }
 
 int cuEventCreate(void **event, unsigned flags) {
+    FAKE_CALL;
     (void)flags;
     *event = fake_script("event", 0) ? NULL : fake_event_new();
     count(&fake_cuda_counts.events, *event != NULL);
@@ -623,6 +704,7 @@ int cuEventCreate(void **event, unsigned flags) {
 
 /* A millisecond passes from one record to the next, so that times do not depend on the machine. */
 int cuEventRecord(void *event, void *stream) {
+    FAKE_CALL;
     if (on_stream(stream)) {
         return 906;
     }
@@ -631,6 +713,7 @@ int cuEventRecord(void *event, void *stream) {
 }
 
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+    FAKE_CALL;
     (void)flags;
     const int result = event ? on_stream(stream) : 1;
     if (!result) {
@@ -640,11 +723,13 @@ int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
 }
 
 int cuEventQuery(void *event) {
+    FAKE_CALL;
     const int result = fake_script("event_query", 0);
     return result ? result : fake_event_done(event) ? 0 : WEFT_CU_NOT_READY;
 }
 
 int cuEventSynchronize(void *event) {
+    FAKE_CALL;
     while (!fake_event_done(event)) {
         sched_yield();
     }
@@ -652,6 +737,7 @@ int cuEventSynchronize(void *event) {
 }
 
 int cuEventElapsedTime(float *milliseconds, void *start, void *end) {
+    FAKE_CALL;
     *milliseconds = (float)(fake_event_at(end) - fake_event_at(start));
     return 0;
 }
@@ -659,5 +745,5 @@ int cuEventElapsedTime(float *milliseconds, void *start, void *end) {
 int cuEventDestroy_v2(void *event) {
     count(&fake_cuda_counts.events, -1);
     fake_event_free(event);
-    return 0;
+    return fake_released(__func__, 0);
 }

@@ -38,6 +38,16 @@ typedef struct fake_counts {
     uint64_t last_counter; /* of the last launch; 0: none, or it finds its own */
 } fake_counts;
 
+/* One call that fails, whichever it is: for tests that let each fail in turn. Through dlsym(), too. */
+typedef struct fake_fault {
+    int at;    /* the number of the call, the first being 1; 0: none */
+    int on;    /* 1: and all after it */
+    int later; /* 1: only work on a stream; it is not done, and each call after it says so, as on a GPU that has failed */
+    int error; /* a CUresult */
+    int calls, pending;
+    const char *failed; /* the first that did; null: none */
+} fake_fault;
+
 /* What the fake driver writes into a tensor map; strides in bytes. */
 typedef struct fake_tensor {
     uint64_t data;

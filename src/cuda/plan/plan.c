@@ -394,7 +394,9 @@ void weft_cuda_close(weft_plan *plan) {
     }
     if (c->context) {
         const int mode = weft_cuda_relax(c->driver);
-        if (weft_cuda_enter(c->driver, c->context, &pushed, NULL) == WEFT_OK) { /* else it is gone, with its memory */
+        /* Twice, as one call that fails must not cost the plan's memory; else the context is gone, with its memory. */
+        if (weft_cuda_enter(c->driver, c->context, &pushed, NULL) == WEFT_OK ||
+            weft_cuda_enter(c->driver, c->context, &pushed, NULL) == WEFT_OK) {
             free_memory(c);
             weft_cuda_workspace_free(c);
             weft_cuda_fault_free(c);
