@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -52,6 +53,9 @@ int faults_hit(faults_kind kind, const char *name, const void *caller) {
     if (at == 0 || (on ? number < at : number != at)) {
         return 0;
     }
+    if (fails_with == FAULTS_KILL) {
+        kill(getpid(), SIGKILL);
+    }
     const char *none = NULL;
     atomic_compare_exchange_strong(&first, &none, name);
     return kind == FAULTS_MEMORY ? ENOMEM : kind == FAULTS_THREADS ? EAGAIN : fails_with;
@@ -94,7 +98,8 @@ static int error_number(const char *name) {
     static const struct {
         const char *name;
         int number;
-    } known[] = {{"EIO", EIO}, {"ENOSPC", ENOSPC}, {"EROFS", EROFS}, {"EACCES", EACCES}, {"short", FAULTS_SHORT}};
+    } known[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC},      {"EROFS", EROFS},
+                 {"EACCES", EACCES}, {"short", FAULTS_SHORT}, {"kill", FAULTS_KILL}};
     for (size_t i = 0; name && i < sizeof known / sizeof *known; i++) {
         if (strcmp(name, known[i].name) == 0) {
             return known[i].number;
@@ -107,13 +112,14 @@ __attribute__((constructor)) static void begin(void) {
     const char *words = getenv("FAULTS"), *number = getenv("FAULTS_AT"), *log = getenv("FAULTS_LOG");
     if (log) {
         faults_log_begin(log);
+        faults_take_standard_output();
     }
     if (!words) {
         return;
     }
     const int which = (strstr(words, "memory") ? FAULTS_MEMORY : 0) | (strstr(words, "files") ? FAULTS_FILES : 0) |
                       (strstr(words, "sqlite") ? FAULTS_SQLITE : 0) | (strstr(words, "threads") ? FAULTS_THREADS : 0);
-    if (which & FAULTS_FILES) {
+    if (which & FAULTS_FILES && !log) {
         faults_take_standard_output();
     }
     faults_begin(which, number ? atol(number) : 0, getenv("FAULTS_ON") != NULL, error_number(getenv("FAULTS_ERROR")));

@@ -8,6 +8,7 @@
  *   FAULTS_ON=1            and so do all after it
  *   FAULTS_ERROR=EIO       what files fail with: EIO (if nothing else is named), ENOSPC, EROFS, EACCES, or
  *                          short: a read or a write does half of what it could, at least a byte
+ *                          kill: the process is killed, at any kind of call
  *   FAULTS_COUNT=FILE      when the process exits, the number of calls and the name of the first that failed go there
  *   FAULTS_LOG=FILE        writes and flushes of files are logged there: log.c
  *
@@ -27,7 +28,7 @@ typedef enum faults_kind {
     FAULTS_THREADS = 8, /* starts of threads: EAGAIN */
 } faults_kind;
 
-enum { FAULTS_SHORT = -1 }; /* instead of an error number */
+enum { FAULTS_SHORT = -1, FAULTS_KILL = -2 }; /* instead of an error number */
 
 /* From now on calls of these kinds count from 1, and the at-th fails (0: none) with an error number, or FAULTS_SHORT. */
 void faults_begin(int kinds, long at, int from_then_on, int error);

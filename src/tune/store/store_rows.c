@@ -49,7 +49,7 @@ static int read_tuned(sqlite3_stmt *s, int first, weft_tuned *t, int *no_memory)
     t->spread = sqlite3_column_double(s, first + 2);
     t->runs = sqlite3_column_int64(s, first + 3);
     t->date = sqlite3_column_int64(s, first + 4);
-    return words[0] && weft_schedule_read(&t->schedule, words, NULL) == WEFT_OK;
+    return weft_schedule_read(&t->schedule, words, NULL) == WEFT_OK;
 }
 
 /* Prepares a statement for a key. */
