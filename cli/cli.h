@@ -44,6 +44,9 @@ void complain_about(const char *what);
 /* One line on standard error; returns `code`. */
 int complain(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Memory ran out: takes back what was printed so far, unless it is out, and says so. Returns EXIT_FAILED. */
+int complain_no_memory(void);
+
 /* Whether the user was told what is wrong. */
 int has_complained(void);
 

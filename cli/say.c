@@ -1,6 +1,7 @@
 /* What every verb says: complaints, exit codes, JSON. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 
 #include "base/json.h"
@@ -24,6 +25,11 @@ int complain(int code, const char *format, ...) {
     fputc('\n', stderr);
     va_end(arguments);
     return code;
+}
+
+int complain_no_memory(void) {
+    __fpurge(stdout); /* where nobody has seen it yet: half an answer is none */
+    return complain(EXIT_FAILED, "out of memory: there is no result");
 }
 
 int has_complained(void) {
@@ -52,7 +58,7 @@ int print_json(json_t *object) {
     char *text = weft_json_text(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
     json_decref(object);
     if (!text) {
-        return complain(EXIT_FAILED, "out of memory: there is no result");
+        return complain_no_memory();
     }
     puts(text); /* main() sees whether that went well */
     free(text);

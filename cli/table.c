@@ -197,5 +197,5 @@ int table_end(table *t) {
     }
     free(t->cells);
     t->cells = NULL;
-    return failed ? complain(EXIT_FAILED, "out of memory") : EXIT_OK;
+    return failed ? complain_no_memory() : EXIT_OK;
 }

@@ -109,7 +109,7 @@ static int list_as_text(const char *path) {
     listing l = {"", json_array()};
     int code = finish(weft_tunings_list(add_text, &l, &message), &message);
     if (code == EXIT_OK && !l.texts) {
-        code = complain(EXIT_FAILED, "out of memory");
+        code = complain_no_memory();
     } else if (code == EXIT_OK && json_array_size(l.texts) == 0) {
         printf("nothing was tuned yet (%s)\n", path);
     }
