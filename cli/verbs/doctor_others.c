@@ -9,6 +9,7 @@
 #include <weft/nccl.h>
 #include <weft/study.h>
 
+#include "base/environment.h"
 #include "cli.h"
 #include "verbs/doctor.h"
 
@@ -19,9 +20,9 @@ enum { PATH = 4096, LINE = 512 };
 /* libweft_mpi: named, or beside the command or where it is installed, or where the system has it. */
 static void *open_mpi(void) {
     static const char *const beside[] = {"/libweft_mpi.so", "/../lib/libweft_mpi.so", "/../lib64/libweft_mpi.so"};
-    const char *named = getenv("WEFT_MPI_LIBRARY");
+    const char *named = weft_environment(WEFT_VARIABLE_MPI_LIBRARY);
     char here[PATH], path[PATH + 32];
-    if (named && *named) {
+    if (named) {
         return dlopen(named, RTLD_NOW | RTLD_LOCAL);
     }
     const ssize_t length = readlink("/proc/self/exe", here, sizeof here - 1);
