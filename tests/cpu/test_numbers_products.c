@@ -260,7 +260,7 @@ static void gemm_refused(void **state) {
 /* What activations make of infinities and of NaN. */
 static void gemm_activations(void **state) {
     (void)state;
-    static const weft_activation all[] = {WEFT_RELU, WEFT_GELU, WEFT_GELU_TANH, WEFT_SILU};
+    static const int32_t all[] = {WEFT_RELU, WEFT_GELU, WEFT_GELU_TANH, WEFT_SILU};
     for (size_t n = 0; n < sizeof all / sizeof *all; n++) {
         product x = product_new(WEFT_FP32, 0);
         x.p.activation = all[n];
