@@ -37,8 +37,10 @@ weft_status weft_search_lay_out(weft_search_entries *all, const weft_schedule *s
         entry->ranked.given = *schedule;
         entry->ranked.model = weft_cost_model(plan);
         all->shown = plan->machine;
-        (void)weft_bound_of(plan, &all->simulate, &entry->bound,
-                            NULL); /* what is refused here is refused when it is simulated */
+        /* What is refused here is refused when it is simulated. */
+        if (weft_bound_of(plan, &all->simulate, &entry->bound, NULL) == WEFT_NO_MEMORY) {
+            status = weft_fail(message, WEFT_NO_MEMORY, "out of memory");
+        }
     }
     weft_plan_destroy(plan);
     return status;
