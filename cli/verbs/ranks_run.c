@@ -19,22 +19,61 @@ enum { MOST_THREADS = 512 };
 
 /* ---- a rank ---- */
 
+/* A transport that gives up as soon as a rank has failed: in one process there is no need to wait for it. */
+static weft_status send_on(void *self, const void *buffer, size_t bytes, int32_t to, int32_t tag, void **request,
+                           weft_message *message) {
+    const weft_transport *t = &((ranks_member *)self)->transport;
+    return t->send(t->self, buffer, bytes, to, tag, request, message);
+}
+
+static weft_status receive_on(void *self, void *buffer, size_t bytes, int32_t from, int32_t tag, void **request,
+                              weft_message *message) {
+    const weft_transport *t = &((ranks_member *)self)->transport;
+    return t->receive(t->self, buffer, bytes, from, tag, request, message);
+}
+
+static weft_status test_on(void *self, void *request, int32_t *done, weft_message *message) {
+    ranks_member *m = self;
+    const weft_status status = m->transport.test(m->transport.self, request, done, message);
+    if (status || *done || !__atomic_load_n(&m->w->lost, __ATOMIC_RELAXED)) {
+        return status;
+    }
+    m->gives_up = 1;
+    (void)m->transport.cancel(m->transport.self, request);
+    snprintf(message->text, sizeof message->text, "another rank has failed");
+    return WEFT_FAILED;
+}
+
+static int32_t cancel_on(void *self, void *request) {
+    const weft_transport *t = &((ranks_member *)self)->transport;
+    return t->cancel(t->self, request);
+}
+
 static weft_status run_member(ranks_member *m) {
     const ranks_whole *w = m->w;
-    weft_transport transport = WEFT_TRANSPORT_INIT;
+    const weft_transport init = WEFT_TRANSPORT_INIT;
+    weft_transport transport;
     weft_dist_options options = WEFT_DIST_OPTIONS_INIT;
     weft_schedule schedule = w->q.schedule;
     schedule.workers = schedule.workers > 0 ? schedule.workers : 1;
     options.ranks = &w->ranks;
     options.transport = &transport;
     options.schedule = &schedule;
-    weft_status status = weft_threads_transport(w->threads, m->rank, &transport, &m->message);
+    m->transport = init;
+    weft_status status = weft_threads_transport(w->threads, m->rank, &m->transport, &m->message);
+    transport = m->transport;
+    transport.self = m;
+    transport.send = send_on;
+    transport.receive = receive_on;
+    transport.test = test_on;
+    transport.cancel = cancel_on;
     status = status ? status : weft_dist_create(&m->dist, &w->q.problem, &options, &m->message);
     status = status ? status : weft_dist_expect(m->dist, m->rank, 0, &m->expected, &m->message);
     m->begin = calloc((size_t)w->runs, sizeof(double));
     m->end = calloc((size_t)w->runs, sizeof(double));
     m->parts = calloc(1, w->kind->parts_size);
     if (!status && (!m->begin || !m->end || !m->parts)) {
+        snprintf(m->message.text, sizeof m->message.text, "no memory for rank %d", (int)m->rank);
         return WEFT_NO_MEMORY;
     }
     status = status ? status : w->kind->take(m, &options);
@@ -52,6 +91,9 @@ static weft_status run_member(ranks_member *m) {
 static void *run_thread(void *at) {
     ranks_member *m = at;
     m->status = run_member(m);
+    if (m->status) {
+        __atomic_store_n(&m->w->lost, 1, __ATOMIC_RELAXED);
+    }
     return NULL;
 }
 
@@ -65,24 +107,31 @@ static void release(ranks_member *m) {
     free(m->end);
 }
 
-/* Runs all ranks at the same time. Returns how the first that failed did. */
-static weft_status run_ranks(const ranks_whole *w, ranks_member *members, weft_message *message) {
+/* Runs all ranks at the same time. Returns how the first that failed by itself did. */
+static weft_status run_ranks(ranks_whole *w, ranks_member *members, weft_message *message) {
     const int32_t size = (int32_t)w->ranks.ranks;
     pthread_t threads[MOST_THREADS];
     int32_t begun = 0;
     while (begun < size && pthread_create(&threads[begun], NULL, run_thread, &members[begun]) == 0) {
         begun++;
     }
-    for (int32_t i = 0; i < begun; i++) { /* without all of them the others give up in time */
+    if (begun < size) {
+        __atomic_store_n(&w->lost, 1, __ATOMIC_RELAXED);
+    }
+    for (int32_t i = 0; i < begun; i++) { /* without all of them the others give up */
         pthread_join(threads[i], NULL);
     }
     for (int32_t i = 0; i < begun; i++) {
-        if (members[i].status) {
+        if (members[i].status && !members[i].gives_up) {
             *message = members[i].message;
             return members[i].status;
         }
     }
-    return begun == size ? WEFT_OK : WEFT_NO_MEMORY;
+    if (begun < size) {
+        snprintf(message->text, sizeof message->text, "no thread for rank %d", (int)begun);
+        return WEFT_NO_MEMORY;
+    }
+    return WEFT_OK;
 }
 
 /* ---- the result ---- */
@@ -93,9 +142,12 @@ typedef struct outcome {
     weft_check check;
 } outcome;
 
-static void sum_up(const ranks_whole *w, const ranks_member *members, outcome *o) {
+static weft_status sum_up(const ranks_whole *w, const ranks_member *members, outcome *o) {
     double *times = calloc((size_t)w->runs, sizeof *times);
-    for (int64_t i = 0; i < w->runs && times; i++) {
+    if (!times) {
+        return WEFT_NO_MEMORY;
+    }
+    for (int64_t i = 0; i < w->runs; i++) {
         double begin = INFINITY, end = 0;
         for (int64_t r = 0; r < w->ranks.ranks; r++) {
             begin = fmin(begin, members[r].begin[i]);
@@ -103,7 +155,7 @@ static void sum_up(const ranks_whole *w, const ranks_member *members, outcome *o
         }
         times[i] = end - begin;
     }
-    o->seconds = times ? weft_median(times, (size_t)w->runs) : 0;
+    o->seconds = weft_median(times, (size_t)w->runs);
     free(times);
     for (int64_t r = 0; r < w->ranks.ranks; r++) {
         const uint64_t sent = members[r].counted.sent / (uint64_t)w->runs;
@@ -113,6 +165,7 @@ static void sum_up(const ranks_whole *w, const ranks_member *members, outcome *o
         o->sent_most = sent > o->sent_most ? sent : o->sent_most;
     }
     o->tflops = o->seconds > 0 ? weft_problem_flops(&w->q.problem) / o->seconds / 1e12 : 0;
+    return WEFT_OK;
 }
 
 static int report(const ranks_whole *w, const weft_plan *plan, const outcome *o) {
@@ -155,8 +208,8 @@ static weft_status run_and_check(ranks_whole *w, weft_bench *bench, outcome *o, 
     progress_begin("running ranks", (double)w->ranks.ranks * (double)w->runs);
     status = status ? status : run_ranks(w, members, message);
     progress_end();
+    status = status ? status : sum_up(w, members, o);
     if (!status) {
-        sum_up(w, members, o);
         for (int64_t i = 0; i < w->ranks.ranks; i++) {
             w->kind->put(&members[i]);
         }

@@ -17,12 +17,15 @@ typedef struct ranks_whole {
     const void *data; /* of one run of the whole problem: inputs have been drawn */
     void *before;     /* the data as it was, where a run reads what it writes; null: it does not */
     int64_t runs;
+    int lost; /* atomic; 1: a rank has failed, so that nobody need wait for it */
 } ranks_whole;
 
 /* One of them. */
 typedef struct ranks_member {
-    const ranks_whole *w;
+    ranks_whole *w;
     int32_t rank;
+    weft_transport transport; /* the threads' own */
+    int gives_up;             /* 1: because another rank has failed */
     weft_status status;
     weft_message message;
     weft_dist *dist;     /* what is timed */
