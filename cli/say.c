@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/json.h"
 #include "cli.h"
@@ -68,7 +69,8 @@ int print_json(json_t *object) {
 json_t *plan_json(const weft_plan *plan) {
     const size_t length = weft_plan_json(plan, NULL, 0);
     char *text = length ? malloc(length + 1) : NULL;
-    json_t *object = text && weft_plan_json(plan, text, length + 1) == length ? json_loads(text, 0, NULL) : NULL;
+    json_t *object =
+        text && weft_plan_json(plan, text, length + 1) == length ? weft_json_read(text, strlen(text), 0, NULL) : NULL;
     free(text);
     return object;
 }

@@ -23,8 +23,9 @@ static size_t shown_rows(const ranking *r) {
 static json_t *schedule_json(const weft_ranked *row) {
     const size_t length = weft_schedule_json(&row->schedule, NULL, 0);
     char *text = length ? malloc(length + 1) : NULL;
-    json_t *object =
-        text && weft_schedule_json(&row->schedule, text, length + 1) == length ? json_loads(text, 0, NULL) : NULL;
+    json_t *object = text && weft_schedule_json(&row->schedule, text, length + 1) == length
+                         ? weft_json_read(text, strlen(text), 0, NULL)
+                         : NULL;
     free(text);
     return object;
 }

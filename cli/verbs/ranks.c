@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <weft/report.h>
 
@@ -108,8 +109,9 @@ int ranks_record(const settings *s, weft_dist_told told, void *user, weft_dist *
 json_t *ranks_json(const weft_dist *dist, const weft_dist_simulation *sim) {
     const size_t length = weft_dist_simulation_json(dist, sim, NULL, 0);
     char *text = length ? malloc(length + 1) : NULL;
-    json_t *object =
-        text && weft_dist_simulation_json(dist, sim, text, length + 1) == length ? json_loads(text, 0, NULL) : NULL;
+    json_t *object = text && weft_dist_simulation_json(dist, sim, text, length + 1) == length
+                         ? weft_json_read(text, strlen(text), 0, NULL)
+                         : NULL;
     free(text);
     return object;
 }

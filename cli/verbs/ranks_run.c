@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <weft/bench.h>
 #include <weft/report.h>
@@ -174,12 +175,12 @@ static int report(const ranks_whole *w, const weft_plan *plan, const outcome *o)
     char ranks[512];
     if (w->settings->json) {
         weft_ranks_json(&w->ranks, ranks, sizeof ranks);
-        json_t *object = json_pack("{s:s, s:o, s:o, s:I, s:f, s:I, s:f, s:o, s:{s:I, s:I, s:I, s:I, s:b}}", "device", "cpu",
-                                   "problem", plan_member(plan, "problem"), "ranks", json_loads(ranks, 0, NULL), "seed",
-                                   (json_int_t)w->settings->seed, "seconds", o->seconds, "runs", (json_int_t)w->runs,
-                                   "tflops", o->tflops, "check", checked_json(c), "traffic", "sent", (json_int_t)o->sent,
-                                   "sent_most", (json_int_t)o->sent_most, "expected", (json_int_t)o->expected, "messages",
-                                   (json_int_t)o->messages, "equal", equal);
+        json_t *object = json_pack(
+            "{s:s, s:o, s:o, s:I, s:f, s:I, s:f, s:o, s:{s:I, s:I, s:I, s:I, s:b}}", "device", "cpu", "problem",
+            plan_member(plan, "problem"), "ranks", weft_json_read(ranks, strlen(ranks), 0, NULL), "seed",
+            (json_int_t)w->settings->seed, "seconds", o->seconds, "runs", (json_int_t)w->runs, "tflops", o->tflops, "check",
+            checked_json(c), "traffic", "sent", (json_int_t)o->sent, "sent_most", (json_int_t)o->sent_most, "expected",
+            (json_int_t)o->expected, "messages", (json_int_t)o->messages, "equal", equal);
         const int printed = print_json(object);
         return printed ? printed : code;
     }

@@ -40,7 +40,7 @@ static json_t *as_json(const weft_plan *plan, const weft_simulation *sim, const 
     const size_t length = weft_simulation_json(plan, sim, domains, NULL, 0);
     char *text = length ? malloc(length + 1) : NULL;
     const int whole = text && weft_simulation_json(plan, sim, domains, text, length + 1) == length;
-    json_t *object = whole ? json_loads(text, 0, NULL) : NULL;
+    json_t *object = whole ? weft_json_read(text, strlen(text), 0, NULL) : NULL;
     free(text);
     return object;
 }

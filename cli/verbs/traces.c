@@ -7,6 +7,7 @@
 #include <weft/report.h>
 #include <weft/trace.h>
 
+#include "base/json.h"
 #include "base/names.h"
 #include "cli.h"
 #include "verbs/simulated.h"
@@ -83,7 +84,7 @@ static json_t *simulation_object(const weft_source *source, const weft_machine *
     char *text = length ? malloc(length + 1) : NULL;
     json_t *object = NULL;
     if (text && weft_source_simulation_json(source, machine, sim, domains, text, length + 1) == length) {
-        object = json_loads(text, 0, NULL);
+        object = weft_json_read(text, strlen(text), 0, NULL);
     }
     free(text);
     return object;

@@ -46,3 +46,19 @@ size_t weft_json_print(json_t *value, char *text, size_t size) {
 int weft_json_lacked_memory(const json_error_t *error) {
     return json_error_code(error) == json_error_out_of_memory || (error->line < 0 && !error->text[0]);
 }
+
+json_t *weft_json_read(const char *text, size_t length, size_t flags, json_error_t *error) {
+    json_error_t unused;
+    json_t *value = json_loadb(text, length, flags, error ? error : &unused);
+    json_t *again = value ? json_loadb(text, length, flags, &unused) : NULL; /* letters are not left out twice */
+    if (value && !json_equal(value, again)) {
+        json_decref(value);
+        value = NULL;
+        if (error) {
+            error->line = -1;
+            error->text[0] = '\0';
+        }
+    }
+    json_decref(again);
+    return value;
+}

@@ -18,6 +18,10 @@ char *weft_json_text(const json_t *value, size_t flags);
  * out. */
 size_t weft_json_print(json_t *value, char *text, size_t size);
 
+/* Reads a text as json_loadb() does, and reads nothing wrong when memory runs out: jansson leaves out letters of a number
+ * or a name that it has no memory for, and says nothing. */
+json_t *weft_json_read(const char *text, size_t length, size_t flags, json_error_t *error);
+
 /* Whether a text could not be read because memory ran out, and not for what is in it: jansson names no line then. */
 int weft_json_lacked_memory(const json_error_t *error);
 

@@ -200,7 +200,7 @@ weft_status weft_schedule_from_json(weft_schedule *schedule, const char *text, s
                                     weft_message *message) {
     weft_schedule read = WEFT_SCHEDULE_INIT;
     json_error_t error;
-    json_t *whole = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+    json_t *whole = weft_json_read(text, length, JSON_REJECT_DUPLICATES, &error);
     const json_t *object = find_schedule(whole);
     reader r = {&read, label, "", message};
     weft_status status = WEFT_OK;

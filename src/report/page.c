@@ -85,7 +85,7 @@ weft_status weft_page_fill(const char *name, const char *json, const char *path,
 
 weft_status weft_page_write(const char *json, const char *path, weft_message *message) {
     static const struct { const char *kind, *page; } pages[] = {{"report", "report.html"}, {"ranks", "ranks.html"}};
-    json_t *data = json ? json_loads(json, 0, NULL) : NULL;
+    json_t *data = json ? weft_json_read(json, strlen(json), 0, NULL) : NULL;
     const char *kind = json_string_value(json_object_get(data, "kind")), *page = NULL;
     for (size_t i = 0; kind && i < sizeof pages / sizeof *pages; i++) {
         page = strcmp(pages[i].kind, kind) == 0 ? pages[i].page : page;

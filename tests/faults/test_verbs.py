@@ -14,6 +14,7 @@ import concurrent.futures
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -165,6 +166,8 @@ class Trial:
                 return None, True
             if error == "EACCES" and "host" in self.arguments and result.code == 0:
                 return None, True  # what the kernel shows to others than us it does not say: then it is assumed
+            if kind == "memory" and on and result.code == -signal.SIGABRT and not result.output and result.files == self.before:
+                return None, True  # jansson's parser asserts that it had memory: docs/reliability.md
             if result.code == 0:
                 wrong.append("exit 0 without the right answer: " + self.difference(result))
             elif result.code not in (1, 2 if kind == "files" else 1) or len(result.lines) != 1 or not result.lines[0].startswith(("weft: ", "libgomp: ")):

@@ -101,7 +101,7 @@ weft_status weft_tunings_import(const char *path, int64_t *count, weft_message *
     if ((status = weft_file_read(strcmp(path, "-") == 0 ? NULL : path, MOST, &text, &length, message))) {
         return status;
     }
-    json_t *whole = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+    json_t *whole = weft_json_read(text, length, JSON_REJECT_DUPLICATES, &error);
     if (!whole) {
         const int no_memory = weft_json_lacked_memory(&error);
         status = no_memory ? weft_fail(message, WEFT_NO_MEMORY, "out of memory")
