@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A thin front for CMake. `make demo` and `make test` are all the set-up there is.
 #   make          build                    make bench     time everything, beside peers
 #   make demo     build and show           make install   PREFIX=/usr/local

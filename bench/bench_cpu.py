@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Weft's CPU backend beside PyTorch and OpenBLAS (through NumPy), interleaved in one process.
 
 usage: bench_cpu.py BUILD [--quick] [--part NAME ...] [--only TEXT ...] [--seconds S] [--csv FILE]

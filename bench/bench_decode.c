@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decode on the CPU beside a plain loop that reads the same K and V: GB/s of each, the best of turns that alternate.
  *   bench_decode [--seconds S] [--threads N] [WORDS...]    only rows whose text has each of WORDS
  * One JSON object a row. */

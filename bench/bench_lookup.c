@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What it costs to look up a tuning that this process knows: the median of some series. */
 #include <stdio.h>
 #include <stdlib.h>

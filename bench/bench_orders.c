@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a position costs: every order, computed and from a table, and a worker's whole view. Median of interleaved
  * repetitions. */
 #include <stdio.h>

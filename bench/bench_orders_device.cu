@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a position costs a kernel: cycles of one thread that asks for one tile after the other, each order computed and from
  * a table, and a worker's whole view. Nothing else runs, so this is latency, the price a producer warp pays once per tile.
  */

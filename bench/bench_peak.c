@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the processor can do at most: the multiplying instruction by itself, and a plain loop that reads memory, on all
  * threads at once. One JSON object, for bench_cpu.py to set its rows against. */
 #include <omp.h>

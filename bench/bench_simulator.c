@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How fast the simulator is: visits of workers to pieces, processor seconds, visits per second, and the memory it took; and
  * how many times the time 16 times the work takes. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the two sides of a GPU's L2 hold: one CTA per SM reads buffers from end to end, again and again.
  *
  * First the sides are told apart: SM 0 touches lines, then another SM reads them in a dependent chain; from its own side

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How good are the ways to choose a schedule? Three tables, each with its raw numbers, from `weft tune` on the device.
 
     bench_tuning.py WEFT [--device cpu|cuda] [--parts estimate,classes,ladder] [--subjects attention,gemm] [--out FOLDER] [--name NAME]

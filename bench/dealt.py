@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Packed batches of unlike lengths beside what their tiles, dealt to workers, allow.
 
 usage: dealt.py --draw SEED [--rows N] [--seconds S] [--library LIBWEFT] [--csv FILE]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Decode on a GPU: one query a sequence over long caches, weft beside cuDNN and, if it is importable, FlashAttention-3.
 
     decode.py --library libweft.so [--draw SEED] [--csv FILE] [--only known,drawn,paged,unlike] [--layers N] [--ways]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What an epilogue costs beside the plain product, on a GPU.
 
     epilogues.py --library libweft.so [--csv FILE] [--only "KIND;..."]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of attention, for peers.py: dQ, dK and dV from dO, beside FlashAttention-3 and cuDNN."""
 import math, random
 

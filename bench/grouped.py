@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Products of groups of unlike numbers of rows on a GPU, as a mixture of experts has them.
 
     grouped.py --library libweft.so [--csv FILE] [--only long,short,decode,masked] [--seconds 0.5]

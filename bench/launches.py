@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Launches of the Hopper kernels drawn at random: measured on an H200, then simulated.
 
     launches.py measure --weft build/release/weft --attention 28 --gemm 12 --seed 1 > launches.csv

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The chip's own rates, for peers.py to time among the libraries: loops of nothing but products of random normal bf16
  * numbers. Zeros would draw less power and run faster.
  *   wgmma_loop   wgmma m64n256k16, operands in shared memory, by two warpgroups

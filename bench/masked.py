@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attentions with masks, packed batches and changed scores, for peers.py: weft beside FlashAttention-3, and beside itself without what a
 score is changed by."""
 import importlib, math, random

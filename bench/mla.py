@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Multi-head latent attention in decode on a GPU: few queries of many heads over a cache of 576 elements a token.
 
     mla.py --library libweft.so [--csv FILE] [--only heads,few,pages,queries,unlike]

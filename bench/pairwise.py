@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attentions whose masks or biases are data, for peers.py: block masks beside torch's FlexAttention, dense biases beside torch's SDPA."""
 import functools, math, random
 

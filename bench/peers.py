@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Weft beside its peers: one table, every library in one process, in turns.
 
 usage: peers.py [--device cpu|cuda] [--only GROUP,...] [--quick] [--draw SEED] [--graph | --settled] [--libraries NAME,...] [--library LIBWEFT]

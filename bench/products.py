@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Random products of weft's CPU backend in fp32 beside OpenBLAS (through NumPy), in one process.
 
 usage: products.py LIBRARY... --draw SEED [--count N] [--threads N] [--seconds S] [--csv FILE]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Timing several libraries in one process, in turns: what the Python benchmarks share."""
 
 import math

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The command's verbs and what they share. */
 #ifndef WEFT_CLI_CLI_H
 #define WEFT_CLI_CLI_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft: the command. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Progress: one line on standard error while a verb works, with what it does, how much of it is done and how long the rest
  * takes. It is shown on a terminal only, so a pipe sees nothing. */
 #ifndef WEFT_CLI_PROGRESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every verb says: complaints, exit codes, JSON. */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tables and texts as wide as the terminal. A pipe gets every column, and lines of any length. */
 #ifndef WEFT_CLI_TABLE_H
 #define WEFT_CLI_TABLE_H

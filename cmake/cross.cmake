@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A toolchain file for the other of the two architectures: built by Debian's cross compiler, run by qemu-user with every
 # feature that it emulates. scripts/deps.sh cross installs both, and the libraries.
 #   cmake -S . -B build/cross -DCMAKE_TOOLCHAIN_FILE=cmake/cross.cmake

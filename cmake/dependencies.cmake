@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What libweft and the command are linked with: WEFT_LIBRARIES, by names, so that the installed files hold no path of this machine.
 find_package(Threads REQUIRED)
 

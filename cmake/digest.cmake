@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Writes weft_build(): for each backend the version, and a digest of what its schedules and kernels are made of. Tunings belong to it.
 #   cmake -DOUT=... -DVERSION=... -DCPU=... -DCPU_FILES=... -DCUDA=... -DCUDA_FILES=... -P digest.cmake
 # CPU and CUDA say how the backend's FILES are compiled. The digest is of their tokens: comments and formatting do not change it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Writes files as C source, so that the library finds them wherever it is installed.
 #
 #   cmake -DOUT=machines_embedded.c -DTABLE=weft_embedded_machines "-DFILES=machines/gb10.ini;machines/h100.ini" -P cmake/embed.cmake

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What makes a fault in the code harder to exploit: checked copies of known size, canaries on the stack and probes of large frames,
 # checked jumps, programs that load anywhere, tables that are read-only once they are loaded. WEFT_HARDEN=OFF builds without.
 # A sanitizer finds more and goes with none of it.

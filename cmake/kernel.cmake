@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Compiles one CUDA kernel file ahead of time into one image with code for several chips, prints what each kernel takes, and
 # fails when one spills registers to memory.
 #

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The CUDA kernels: every .cu file of src/cuda and every module of a family becomes an image that is carried inside the
 # library, all of them listed in ${weft_images}. Without nvcc the list is empty, and the library says so when it is asked for one.
 #

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # weft_tell(TEXT): a line for whoever waits. pip shows nothing of a build unless it is asked to (-v), so its users are told on their terminal.
 function(weft_tell text)
   message("-- weft: ${text}")

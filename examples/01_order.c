@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Step 1: an order is a function from a position to a tile. Only the header is needed. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Step 2: an attention in one call. */
 #include <stdio.h>
 #include <stdlib.h>

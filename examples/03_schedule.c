@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Step 3: choosing the schedule, and what each worker of a GB10 would do with it. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Step 4: what a sweep costs before a kernel exists. FlashAttention over 128K keys on a GB10, whose L2 cannot hold K and V.
  */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weft from Python: an attention on NumPy arrays, the same through a schedule, and what the schedule would cost on a GB10.
 
     pip install . numpy && python examples/05_python.py

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Step 6: an order of your own, as a table. Tiles along the diagonals, so that a wave touches as many rows as columns. */
 #include <stdio.h>
 #include <stdlib.h>

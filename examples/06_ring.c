@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Step 6: ring attention. A causal sequence is cut among ranks so that all have equally much to do; the keys go round from
  * rank to rank while each computes; and each ends with its rows of O and of the gradients: mpirun -n 4 example_06_ring */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A kernel of your own, simulated: a source computes what every step reads, so no trace is ever stored.
  *
  * The kernel is a stencil: tile (i, j) reads its block of the image and the eight around it, row by row, and writes its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Step 7: a decoder that generates text, on the CPU or, called as `07_decoder cuda`, on a GPU. Random weights, and two
  * sequences of unlike length in one packed batch, whose keys and values lie in a paged cache. The first run takes both
  * prompts, later runs take a token of each sequence. Attention and products are plans of the device. Their memory is

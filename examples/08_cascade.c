@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Step 8: a cascade. Three sequences begin with the same keys. These are read once, for the queries of all sequences
  * together; what follows them is read for each sequence; then both parts are combined. It is the same as attention of the
  * whole sequences, which this program checks. */

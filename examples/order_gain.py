@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much the order of the tiles of a matrix product gains on this CPU: CPU seconds of one thread, medians of interleaved runs.
 
 python3 examples/order_gain.py        docs/tutorial.md explains it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libweft_mpi: dist_mpi.h, compiled for programs that are not. */
 #include <weft/dist_mpi.h>
 #include <weft/mpi.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Draws docs/architecture.svg: the layers of the source tree, and the way of one problem through them.
 
     scripts/architecture.py tests/lint/layers.txt docs/architecture.svg

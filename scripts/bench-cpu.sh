@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The CPU backend beside PyTorch and OpenBLAS: bench-cpu.sh BUILD [options of bench_cpu.py]
 # Takes a python3 that has both; else makes an environment of its own in the build folder, from PyPI.
 set -eu

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Draws the README's chart of attention on an H200 from the CSV of bench/peers.py.
 
     scripts/chart.py docs/results/peers/h200.csv docs/h200.svg

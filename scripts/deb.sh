@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Writes the Debian packages of this tree to FOLDER. debian/ holds what they are made of; their version is the project's.
 #   scripts/deb.sh FOLDER [CUDA]
 # CUDA: 1 or ON with CUDA kernels, 0 or OFF without (the default).

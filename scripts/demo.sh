@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The main job, small: orders on a grid; what a schedule costs on a GB10 and an H100, simulated; published numbers beside it; then
 # attention through two orders, checked against the reference. Leaves BUILD/demo.txt and two pages: BUILD/demo.html plays a forward
 # and a sawtooth sweep, BUILD/report.html holds every claim.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that a step needs, or says which command would.
 #   scripts/deps.sh build|test|cross|docs|wheel|deb
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Writes FOLDER/weft-VERSION.tar.gz, the files that git knows as they are now, and prints its path. It builds without git, and the
 # same tree gives the same bits: names are sorted, every file has the time of the last commit.
 #   scripts/dist.sh FOLDER

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Runs every fuzzer for a while, one after the other, keeping what it learns under its directory. An input that takes a minute, far
 # longer than any does on a busy machine, is a hang.
 #   scripts/fuzz.sh DIRECTORY_OF_FUZZERS SECONDS

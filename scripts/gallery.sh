@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Draws the pictures of docs/gallery.md by running each command of that page in their folder.
 #   scripts/gallery.sh WEFT PAGE FOLDER
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Says what programs need in order to find a library that was installed under PREFIX.
 #   scripts/install-hint.sh PREFIX
 prefix=$(realpath -m "$1")

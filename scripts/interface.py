@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The binary interface of libweft: its functions, structs, enums, callbacks and constants, as a list that is kept for each
 version, tests/install/interface-MAJOR.MINOR.txt.
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Draws the plot of docs/choosing-a-machine.md.
 #   scripts/machines.sh WEFT FILE.svg
 set -eu

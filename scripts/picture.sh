@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Draws the README's picture.
 #   scripts/picture.sh WEFT FILE.svg
 set -eu

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the bill of materials of a source tarball beside it, weft-VERSION.spdx.json (SPDX 2.3), and prints both paths: every file
 with its digests, and what the library is built from and loads. The same tarball gives the same bits.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Builds the site: the guides and the reference, by doxygen, with one tree of pages beside them.
 
     scripts/site.py FOLDER    leaves FOLDER/html/index.html

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Runs the unit tests of the other architecture under qemu-user; then the CPU kernels of both on processors that qemu has and
 # this machine may not have. Says at the end which kernels nobody has run.
 #   scripts/test-cross.sh NATIVE_BUILD CROSS_BUILD

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Runs the tests that need a GPU; says so in one line where there is none.
 #   scripts/test-gpu.sh BUILD_DIRECTORY
 set -eu

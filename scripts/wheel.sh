@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Writes FOLDER/weft-VERSION-py3-none-manylinux_*.whl: the package, libweft, the command, and the libraries that they need beside glibc,
 # with their licenses. Its tag names the oldest glibc that it runs on, which depends on this machine's. The build tools come from PyPI.
 #   scripts/wheel.sh FOLDER [CUDA [CROSS]]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random KV caches, and what attentions over them must give: each sequence by itself, as a plain attention. */
 #ifndef TESTS_CACHES_H
 #define TESTS_CACHES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmocka, with the headers that it wants before it. A test that fails says which random case it was at. */
 #ifndef WEFT_TESTS_CMOCKA_ALL_H
 #define WEFT_TESTS_CMOCKA_ALL_H

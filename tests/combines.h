@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of attentions to combine, drawn at random, and what is right. What nobody may read is NaN: gaps between rows, and
  * the outputs of parts that have seen no key, a running result's among them. */
 #ifndef WEFT_TESTS_COMBINES_H

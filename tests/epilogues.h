@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random epilogues of products, and their buffers: for the tests of the CPU and of the GPU's kernels. */
 #ifndef WEFT_TESTS_EPILOGUES_H
 #define WEFT_TESTS_EPILOGUES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attentions with some of the features that a problem may ask for, drawn at random. */
 #ifndef TESTS_FEATURES_H
 #define TESTS_FEATURES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Grouped products, drawn at random, and what is right. What nobody may read is NaN: gaps between rows, rows of no group,
  * and B of groups without rows. C is poison. */
 #ifndef WEFT_TESTS_GROUPS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Masks and lengths drawn at random, and what they say in words. */
 #ifndef TESTS_MASKS_H
 #define TESTS_MASKS_H

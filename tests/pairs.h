@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Block masks and tree masks drawn at random. */
 #ifndef TESTS_PAIRS_H
 #define TESTS_PAIRS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans and problems for tests: what the library takes in structs, as arguments. */
 #ifndef WEFT_TESTS_PLANS_H
 #define WEFT_TESTS_PLANS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random numbers for tests, from the generator that the library uses. Three variables of the environment choose the cases:
  *   WEFT_TEST_SEED=1     other cases than those of seed 0, which is the default
  *   WEFT_TEST_ROUNDS=25  a quarter of the rounds; 400: four times as many

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random cases: the environment chooses them, a round can be repeated alone, and a test that fails says how. */
 #include "cmocka_all.h"
 

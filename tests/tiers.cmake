@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What runs when. Every test has a kind and a tier as labels; a tier runs those before it, too.
 #   quick    make quick: a minute of CPU time, without CUDA kernels
 #   gate     make test
@@ -10,7 +11,7 @@ set(WEFT_TIER_fuzz gate)
 set(WEFT_TIER_lint gate)
 set(WEFT_TIER_tool gate)
 set(WEFT_TIER_gpu gpu)
-set(WEFT_TESTS_quick format shellcheck json environment openmp deps clocks tiers layers operations cli)
+set(WEFT_TESTS_quick format shellcheck json spdx environment openmp deps clocks tiers layers operations cli)
 set(WEFT_TESTS_gate test_energy test_driver_faults)
 set(WEFT_TESTS_nightly site documents_all hopper_backward_emulated_more hopper_attention_emulated_fp16 hopper_bias_emulated_all pages pages_access launches recommend_all reproduce_sawtooth reproduce_cutile reproduce_tile-scheduling reproduce_spark-gemm
     reproduce_numa reproduce_h200 reproduce_context-parallel cli_progress_all faults_verbs_all faults_api_all faults_kills_all faults_power_all driver_faults_all mpi_dist_1_large mpi_dist_2_large mpi_dist_3_large mpi_dist_4_large

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Help as text and as manual pages. Both walk the tables of verbs and options, and have no list of their own. */
 #ifndef WEFT_CLI_HELP_H
 #define WEFT_CLI_HELP_H

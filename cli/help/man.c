@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft man FOLDER: manual pages, written from the tables; CMake calls it when it builds. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Help in the terminal, in 80 columns. */
 #include <stdio.h>
 #include <string.h>

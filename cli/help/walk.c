@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What help has to say of a verb and a subject. */
 #include <stdio.h>
 #include <string.h>

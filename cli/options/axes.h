@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parameter sweeps: options with several values, as a list (4K,8K,16K), as a range (4K:64K:x2 doubles, 1K:8K:1K adds) or as
  * a list of both. Each such option is an axis, and every combination of their values is a point. */
 #ifndef WEFT_CLI_AXES_H

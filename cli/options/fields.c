@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The options of problems, made of the fields that the library describes. */
 #include <stdio.h>
 #include <string.h>

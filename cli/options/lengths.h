@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of lengths, as --lengths takes them. */
 #ifndef WEFT_CLI_LENGTHS_H
 #define WEFT_CLI_LENGTHS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The options that are the command's own. */
 #include <weft/dist.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Options of the command: one list, read by the parser, the help, the completion and the messages. Its own stand in a
  * table; those of problems are the fields that the library describes. */
 #ifndef WEFT_CLI_OPTIONS_H

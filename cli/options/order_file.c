@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* --order-file: the user's own order. */
 #include "options/order_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The order that --order-file names. */
 #ifndef WEFT_CLI_ORDER_FILE_H
 #define WEFT_CLI_ORDER_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a command line. */
 #include <stdio.h>
 #include <string.h>

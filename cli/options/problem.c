@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From options to a problem, a schedule, a device and a plan. */
 #include <math.h>
 #include <stdio.h>

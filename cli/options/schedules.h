@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The schedules that --schedules names, or that stand side by side when it is not given. */
 #ifndef WEFT_CLI_SCHEDULES_H
 #define WEFT_CLI_SCHEDULES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Problems on a live GPU, timed and counted: what `--counters` and the studies on a device share. */
 #ifndef WEFT_CLI_DEVICE_BENCH_H
 #define WEFT_CLI_DEVICE_BENCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NVIDIA's ladder of a CUDA Tile kernel on a live GPU: batch 4, 32 heads, head dim 128, causal, fp16. Published on a B200.
  */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Energy on a live GPU: the same products in several orders, with what the plan chooses in all else. */
 #include <inttypes.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator against a live GPU: everything that the other studies run there, and how far it is off in all. */
 #include "studies/study.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The mappings of Choudhary et al. on a live GPU, the sides of its L2 as domains: head dim 128, bf16, one persistent CTA an
  * SM. Forward in tiles of 128x64 by the study's kernel, backward by the best that there is.
  *

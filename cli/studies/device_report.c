@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What was measured on a GPU, written down: CSV for records, text beside the simulator's view; and what to run instead. */
 #include <inttypes.h>
 #include <math.h>

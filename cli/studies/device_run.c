@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Studies on a GPU: running their cases, writing them down, and how far the simulator is off. */
 #include <errno.h>
 #include <limits.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The study of Zhu, Pan, Ding on a live GPU: one head, head dim 64, fp16, tiles of 80, as study_sawtooth.c has it on a
  * GB10. */
 #include <math.h>

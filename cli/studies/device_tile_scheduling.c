@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Jonah's tables on a live GPU: 8192^3 in bf16, tiles of 128x128; orders, group sizes and dispatches, and multicast. */
 #include <math.h>
 

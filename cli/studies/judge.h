@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Judging: what a study's number may be, and what is said of it. */
 #ifndef WEFT_CLI_JUDGE_H
 #define WEFT_CLI_JUDGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A study's rows as text. */
 #ifndef WEFT_CLI_STUDY_PRINT_H
 #define WEFT_CLI_STUDY_PRINT_H

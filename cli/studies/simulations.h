@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The simulations of a study. Rows ask for them twice: first they are gathered, the same one once; then all are run, each
  * once for every seed, over all cores; then the rows ask again, in the same order, and get the answers of one seed. */
 #ifndef WEFT_CLI_SIMULATIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Studies: published numbers beside simulated ones, and beside those of a live GPU. */
 #ifndef WEFT_CLI_STUDY_H
 #define WEFT_CLI_STUDY_H

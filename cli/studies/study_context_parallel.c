@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Published scaling of attention over GPUs.
  *
  * zhuzilin/ring-flash-attention, README and benchmark/benchmark_kvpacked_func.py: 32 heads over 8, D = 128, causal, bf16,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NVIDIA: Tuning Flash Attention for Peak Performance in CUDA Tile. B200, batch 4, 32 heads, head dim 128, causal, fp16.
  *
  * Of the ladder's steps the model sees the tile size (work on the diagonal, waves of tiles) and the remapped program ids

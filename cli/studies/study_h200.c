@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams on an H200: what its two L2 sides hold. Measured by Nsight Compute; everything is per distinct sector.
  *
  * Near the capacity the counts depend on where the buffers lie: of 49 placements, each side reading one buffer of 18 MiB

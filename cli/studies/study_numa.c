@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Choudhary et al.: Optimizing Attention on GPUs by Exploiting GPU Architectural NUMA Effects. FlashAttention 2 on an
  * MI300X: tiles of 128x64, one workgroup per tile, workgroup i on die i mod 8. Beside it the L2 hits of a pipelined kernel
  * on an MI355X (ROCm/FlyDSL, pull request 919). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Zhu, Pan, Ding: Sawtooth Wavefront Reordering. Flash attention on a GB10: one head, head dim 64, fp16. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* vLLM, pull request 55180: fp8 products with blockwise scales on a GB10, by a persistent CUTLASS kernel with tiles of
  * 128x128x128. Weights of 42 MB and 25 MiB do not fit the L2 of 24 MiB.
  *

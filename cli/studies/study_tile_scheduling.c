@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Jonah: Tile Scheduling. A bf16 matrix product of 8192^3 in tiles of 128x128 on an H100. */
 #include "studies/study.h"
 

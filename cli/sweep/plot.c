@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A parameter sweep as a plot: x is the first axis of numbers, or the first axis; a line for every combination of the
  * others. */
 #include <math.h>

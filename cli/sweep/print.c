@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A parameter sweep as a table, as CSV or as JSON. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ways to share a problem among ranks, and their numbers, as columns of a table or of CSV. */
 #ifndef WEFT_CLI_SWEEP_RANKS_H
 #define WEFT_CLI_SWEEP_RANKS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a parameter sweep has collected, as verbs fill it in and as it is printed. */
 #ifndef WEFT_CLI_SWEEP_ROWS_H
 #define WEFT_CLI_SWEEP_ROWS_H

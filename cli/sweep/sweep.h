@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parameter sweeps: a verb at every point of the axes, its results as a table, CSV, JSON or a plot. */
 #ifndef WEFT_CLI_SWEEP_H
 #define WEFT_CLI_SWEEP_H

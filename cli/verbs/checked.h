@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Results that are held to the reference. */
 #ifndef WEFT_CLI_CHECKED_H
 #define WEFT_CLI_CHECKED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft compare: one problem under every order and sweep that is left open, side by side. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft completion bash|zsh|fish: completion scripts written from the tables. */
 #include <stdio.h>
 #include <string.h>

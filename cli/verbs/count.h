@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `--counters`: what the hardware counts of a plan, beside what the simulator says. */
 #ifndef WEFT_CLI_COUNT_H
 #define WEFT_CLI_COUNT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft doctor: what this build, this CPU, this GPU and its driver can do, and why not. It tries what it tells of. */
 #include <stdio.h>
 #include <stdlib.h>

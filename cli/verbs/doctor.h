@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What weft doctor finds, and how it tells of it. */
 #ifndef WEFT_CLI_DOCTOR_H
 #define WEFT_CLI_DOCTOR_H

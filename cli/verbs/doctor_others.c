@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What others bring, and weft loads or is loaded by. */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How weft doctor tells of what it finds: text, or JSON. */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft machines: what machines there are, and one of them with the source of each number. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans of one problem, run in turns, timed and checked. */
 #ifndef WEFT_CLI_MEASURE_H
 #define WEFT_CLI_MEASURE_H

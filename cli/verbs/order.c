@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft order show: an order on a small grid, as text. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft orders: the rows of orders.def. */
 #include <stdio.h>
 

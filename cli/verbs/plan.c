@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft plan: the schedule to take, why, by which rule, and how to get it elsewhere. */
 #include <stdio.h>
 #include <stdlib.h>

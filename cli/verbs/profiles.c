@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft profiles: what kernels the simulator knows, and one of them with the source of each number. */
 #include <stdio.h>
 

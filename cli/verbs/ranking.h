@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Schedules ranked by simulation, and measured on a device. */
 #ifndef WEFT_CLI_RANKING_H
 #define WEFT_CLI_RANKING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Problems over ranks: what simulate, plan and run do with --ranks. */
 #ifndef WEFT_CLI_RANKS_H
 #define WEFT_CLI_RANKS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention over ranks: a rank's rows of every tensor, and its runs. */
 #include <stdlib.h>
 

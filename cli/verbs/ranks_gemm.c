@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products over ranks: a rank's part of every matrix, and its runs. */
 #include <stdlib.h>
 #include <string.h>

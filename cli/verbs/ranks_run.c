@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft run --ranks: threads of this process as ranks, held to the reference, bytes counted. */
 #include <inttypes.h>
 #include <math.h>

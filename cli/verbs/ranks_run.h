@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft run --ranks: what differs between kinds of problems that threads of this process share. */
 #ifndef WEFT_CLI_RANKS_RUN_H
 #define WEFT_CLI_RANKS_RUN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft report: every claim on one page: reproduced, compared, and measured on this host. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft reproduce: the published studies, row by row. */
 #include <stdio.h>
 #include <stdlib.h>

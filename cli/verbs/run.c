@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft run: a problem on random inputs, timed and checked against the reference. */
 #include <inttypes.h>
 #include <stdio.h>

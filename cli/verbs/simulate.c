@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft simulate: a plan's cache traffic and time, predicted. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the verbs that simulate share. */
 #ifndef WEFT_CLI_SIMULATED_H
 #define WEFT_CLI_SIMULATED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Traces: kernels of the user's own, simulated and shown. */
 #ifndef WEFT_CLI_TRACES_H
 #define WEFT_CLI_TRACES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft tune: times candidates on the device and keeps the best; looks after what is kept. */
 #include <inttypes.h>
 #include <math.h>

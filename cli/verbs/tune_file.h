@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Problems to tune, from a CSV file. */
 #ifndef WEFT_CLI_TUNE_FILE_H
 #define WEFT_CLI_TUNE_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "verbs/tune_kept.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What was tuned: showing it, forgetting it, carrying it elsewhere. */
 #ifndef WEFT_CLI_TUNE_KEPT_H
 #define WEFT_CLI_TUNE_KEPT_H

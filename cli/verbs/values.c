@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "verbs/values.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What `weft machines` and `weft profiles` share. */
 #ifndef WEFT_CLI_VALUES_H
 #define WEFT_CLI_VALUES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft view: schedules side by side, as a page, in the terminal or as a still. */
 #include <stdio.h>
 #include <string.h>

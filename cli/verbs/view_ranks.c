@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft view --ranks: a page that plays who computes with whose keys, when, and who waits. */
 #include <stdio.h>
 #include <stdlib.h>

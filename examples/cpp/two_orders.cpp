@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // Weft from C++: an attention under two orders on the machine that is named, and then on this CPU under the better one.
 //   two_orders [MACHINE] [ORDER ORDER]
 #include <cmath>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the examples share: columns of records, a table of results, and the arguments --small, --machine and -o FOLDER."""
 
 import argparse

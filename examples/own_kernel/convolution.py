@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A convolution as an implicit GEMM: 3 x 3 filters over NHWC images, bf16.
 
 A tile is two rows of output pixels times 128 filters. A step takes one filter position (r, s) and 64 channels: it reads the two rows

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The grouped GEMM of a mixture of experts: each expert multiplies the tokens that were routed to it by its own weights, bf16.
 
 Tokens are sorted by expert. A tile is 128 tokens times 128 columns of the expert's weights; a step takes 64 of the hidden dimension.

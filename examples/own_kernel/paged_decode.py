@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decode over a paged KV cache whose sequences share prefixes, bf16.
 
 Every sequence has one query. A block table maps its pages of 64 tokens to pages of the cache; sequences of one group have the same

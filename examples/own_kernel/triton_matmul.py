@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The matmul of Triton's tutorial, traced from its index arithmetic, beside weft's own plan of the same kernel, bf16.
 
 The kernel is launched as a grid of programs. Each maps its id to a tile (GROUP_SIZE_M rows of tiles at a time), and in step k loads

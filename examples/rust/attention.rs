@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Weft from Rust: an attention on this CPU, without a binding.
 //!
 //!     rustc --edition 2021 -O examples/rust/attention.rs -L $HOME/.local/lib -l weft && LD_LIBRARY_PATH=$HOME/.local/lib ./attention

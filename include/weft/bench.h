@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Timing plans: random inputs where the plans run, and the time of runs by the device's own clock.
  *

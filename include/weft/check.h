@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Results held to the reference, which is plain, slow and fp64 inside.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Beyond one GPU: attention and products over the ranks of a program, each a GPU or a process.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Ranks by MPI: a weft_transport over a program's communicator, for whatever MPI the program is compiled with.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Machines: what a chip has, each number with where it comes from.
  */

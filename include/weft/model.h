@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Closed forms for L2 sectors and misses of attention: one batch, one head, square tiles, as in Zhu, Pan, Ding.
  */

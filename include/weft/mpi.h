@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Ranks by MPI, for who is compiled without it: libweft_mpi, a small library that a program loads at run time.
  *

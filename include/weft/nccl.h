@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Ranks by NCCL: a weft_transport between GPUs over a communicator of NCCL.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Searching schedules by simulation: every way to order, sweep, dispatch and tile a problem that is left open, on any
  * machine, without running anything.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * The simulator: what a plan costs in cache traffic and time, before a kernel exists.
  *

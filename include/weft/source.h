@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * A kernel of your own, simulated: a source tells what each worker reads, writes and computes, step by step.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * The streaming experiment, simulated: one CTA per worker reads buffers from end to end, again and again. It shows what an
  * L2 holds. It is a weft_source, and an example of one: src/sim/stream.c.

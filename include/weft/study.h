@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * What studies do with a GPU beyond running plans on it: counting what the hardware counts, measuring energy, and placing
  * workers by the sides of its L2.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Traces: what a kernel of your own reads and writes, block by block, from a file or from arrays. docs/own-kernel.md has
  * the formats and examples.

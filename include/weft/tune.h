@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Tuning: choosing a schedule by timing, and keeping what was found.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Weft: attention and matrix products, tile by tile, in an order of your choosing.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Weft inside XLA, and so under jax.jit: handlers of XLA's typed foreign function interface.
  *

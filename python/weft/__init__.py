@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weft: attention and matrix products, tile by tile, in an order of your choosing.
 
     o = weft.attention(q, k, v, causal=True)          # arrays of torch, JAX, CuPy or NumPy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command `weft`, also as `python -m weft`: the compiled one, which the wheel brings along."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C library: where it is, its structures and its functions, as include/weft/*.h declares them.
 
 ctypes lets go of the interpreter's lock during every call. tests/python/test_abi.py holds the structures to the headers.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays as the library sees them, and what weft asks of a framework that has arrays. Nothing is copied."""
 
 from __future__ import annotations

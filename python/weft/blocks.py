@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Block masks and tree masks, as the library takes them: lists of blocks and words of bits. NumPy is imported when one is made."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What torch computes where weft does not: plain attention of other dtypes and devices, weights for tests.
 Tensors are (batch, heads, seq, head_dim) but for attention() and lse(); batches are not packed."""
 

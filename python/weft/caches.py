@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """KV caches: keys and values in pages that lists name, new ones that a call appends, and the rotation of queries and new keys.
 
 A cache's arrays come with the data of a run, so a plan fits all their values: the pages, the lengths and the new keys of every step.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cascades: attention of sequences that share their first keys. The shared keys are read once, for the queries of all sequences
 together; what follows them is read for each sequence; weft.combine() makes one attention of both."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention and matrix products on arrays of any framework."""
 
 from __future__ import annotations

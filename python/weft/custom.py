@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Orders of the caller's own: arrays of tiles, and functions."""
 
 from __future__ import annotations

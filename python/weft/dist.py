@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention over several processes, each with some rows of the sequence: context parallelism; and matrix products, weft.dist.matmul().
 
     q, k, v = (weft.dist.split(x) for x in (q, k, v))    # this rank's rows

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading DLPack capsules, without copying what they hold.
 
 The capsule is not consumed: it is kept as long as the memory is used, and its producer's destructor does the rest.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serving engines that weft plugs into. They call these functions by themselves: pyproject.toml names them as plugins."""
 
 from __future__ import annotations

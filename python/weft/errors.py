@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can go wrong: the statuses of the C library as exceptions, each with the library's own message."""
 
 from __future__ import annotations

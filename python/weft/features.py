@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an attention may have beside Q, K and V: masks, soft caps, sinks, slopes, biases, dropout, sequences of any length, KV caches.
 
 Numbers are part of the plan. Arrays come with its data: a plan fits all their values. Lengths may be either: as a list, or an array of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The interface of FlashAttention on weft: `import weft.flash_attn as flash_attn`.
 
 Functions, arguments and results are those of flash_attn 2; what FlashAttention-3 and vLLM's build of it have beyond that are keywords.

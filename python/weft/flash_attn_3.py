@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The interface of FlashAttention-3 on weft, whose module is flash_attn_interface: arguments in its order, results as it gives them.
 
 What arguments mean, and what is refused, weft.flash_attn says.

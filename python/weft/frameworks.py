@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The frameworks whose arrays weft takes, none of which is imported here.
 
 NumPy arrays and torch tensors are read directly: NumPy exports no bf16 and, before 2.1, no read-only array to DLPack, and torch

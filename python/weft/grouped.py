@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Grouped products: many matrix products of unlike numbers of rows in one call, as a mixture of experts has them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables for notebooks: what was simulated, recommended and swept, and machines. Plain HTML with a notebook's own style."""
 
 from __future__ import annotations

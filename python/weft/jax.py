@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weft in JAX: functions that can be traced, mapped and differentiated, on the CPU and on NVIDIA GPUs."""
 
 from __future__ import annotations

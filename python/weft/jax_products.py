@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products in JAX: epilogues, groups, and the gradients of both."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Context parallelism in JAX: attention of a sequence whose rows are cut among the devices of a mesh, inside of jax.shard_map.
 
 Keys and values go round the devices. At step s a device has those of the device s places before it, so what its queries see of them is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The masks of transformers as weft takes them: causal, windows, chunks, padding and packed sequences by numbers, all others dense.
 
 transformers describes a mask by functions of indices. Here is what the known ones mean; each is tried out when this module is loaded, so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a notebook and a prompt show of a value. The values are below the pictures, so each picture registers for the type that it draws."""
 
 from __future__ import annotations

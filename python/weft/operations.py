@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operations: a row for each, which says what its arrays are called and how they pose a problem. A new one is a row more."""
 
 from __future__ import annotations

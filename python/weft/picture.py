@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures for notebooks: the way an order goes over its grid. Plain HTML and SVG, no script."""
 
 from __future__ import annotations

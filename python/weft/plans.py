@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans: a problem, a machine, a schedule and a kernel, ready to run or to simulate."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plots: lines over one axis, drawn by the library as an SVG picture. Nothing else is needed to draw or to see one."""
 
 from __future__ import annotations

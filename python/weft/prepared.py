@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What calls with the same lengths have in common, done once for all of them: the layers of a step of a model."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Problems: what to compute, without the data. For weft.plan(), weft.simulate() and weft.compare(). Each is checked when it is made."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What frameworks need to differentiate products: the formulae, on arrays of any framework."""
 
 from __future__ import annotations

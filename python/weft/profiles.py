@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernel profiles: what the simulator must know of a kernel beside its tiles, each number with where it comes from."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Groups of ranks, and how they talk: MPI through mpi4py's communicators, torch's process groups, NCCL, and threads of this process.
 
 A group has a transport, which is a table of functions that the library calls: those of libweft_mpi or of the library's threads, or

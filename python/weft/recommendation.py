@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recommending a schedule: the search behind `weft plan`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Orders, sweeps and dispatches by name, and schedules made of them."""
 
 from __future__ import annotations

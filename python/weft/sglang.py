@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weft as an attention backend of SGLang, for models with a paged KV cache: `--attention-backend weft`.
 
 SGLang loads weft as a plugin where both are installed; `import weft.sglang` does the same. Keys and values are written by SGLang's pool.

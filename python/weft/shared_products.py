@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matrix products of several processes, each with a part of A, B and C."""
 
 from __future__ import annotations

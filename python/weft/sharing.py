@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all kinds of shared work have in common: names, rows of ranks, a weft_dist, and arrays put together."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sheets: what machines and kernel profiles have in common. Each number has a source."""
 
 from __future__ import annotations

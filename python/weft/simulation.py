@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulator: what a schedule costs in cache traffic and time, before a kernel exists."""
 
 from __future__ import annotations

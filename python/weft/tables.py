@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sweeps: problems under schedules on machines, simulated, as a table."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weft in torch: an operator with a fake kernel and a gradient, and transformers' attention.
 
 The operator torch.ops.weft.attention is opaque to torch.compile, which sees its shapes through the fake kernel.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traces: what a kernel of your own reads and writes, block by block, simulated. docs/own-kernel.md explains the columns."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """attn_implementation="weft": weft as an attention function of Hugging Face transformers.
 
 A model calls it with q, k, v, a mask, and by name whatever else its attention needs. Weft computes all of it, or refuses it by name, as

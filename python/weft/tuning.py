@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tuning: timing candidates for a problem on a device, and keeping the best for plans in mode "measure" or "stored"."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weft as an attention backend of vLLM, for models with a paged KV cache: `--attention-backend CUSTOM`.
 
 vLLM loads weft as a plugin where both are installed, and then finds the classes here. Keys and values are written to the cache by

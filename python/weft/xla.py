@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls of weft's handlers by XLA, through its foreign function interface.
 
 XLA allocates the results and hands weft its own stream, so nothing is copied, and nothing is waited for: JAX has no current stream

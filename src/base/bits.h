@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sets of small numbers, a bit for each. */
 #ifndef WEFT_BASE_BITS_H
 #define WEFT_BASE_BITS_H

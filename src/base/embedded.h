@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files, as cmake/embed.cmake puts them into the library. */
 #ifndef WEFT_BASE_EMBEDDED_H
 #define WEFT_BASE_EMBEDDED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The environment, which is read here and nowhere else. */
 #ifndef WEFT_BASE_ENVIRONMENT_H
 #define WEFT_BASE_ENVIRONMENT_H

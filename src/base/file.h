@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading and writing files whole or not at all; reading a line without memory. */
 #ifndef WEFT_BASE_FILE_H
 #define WEFT_BASE_FILE_H

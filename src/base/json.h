@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Building JSON when memory may run out. Null stands for a value that could not be built, and whatever should have held it
  * becomes null too: here, and in json_pack(). So only the outermost value needs a test. */
 #ifndef WEFT_BASE_JSON_H

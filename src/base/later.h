@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The later of two times, without a branch: which one it is cannot be predicted. */
 #ifndef WEFT_BASE_LATER_H
 #define WEFT_BASE_LATER_H

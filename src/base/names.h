@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names as people write them. */
 #ifndef WEFT_BASE_NAMES_H
 #define WEFT_BASE_NAMES_H

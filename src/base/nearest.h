@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The word that a mistyped one was meant to be. */
 #ifndef WEFT_BASE_NEAREST_H
 #define WEFT_BASE_NEAREST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A small seeded generator (splitmix64), the same on every machine. */
 #ifndef WEFT_BASE_RANDOM_H
 #define WEFT_BASE_RANDOM_H

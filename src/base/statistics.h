@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a handful of numbers says. */
 #ifndef WEFT_BASE_STATISTICS_H
 #define WEFT_BASE_STATISTICS_H

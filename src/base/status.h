@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Status and messages, for every part of the library. */
 #ifndef WEFT_BASE_STATUS_H
 #define WEFT_BASE_STATUS_H

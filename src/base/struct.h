@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Structs that cross the boundary of the library: the one place that reads and writes the caller's struct_size.
  *
  * A caller that was compiled against an older header has shorter structs, one with a newer header longer ones. New fields

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "base/tally.h"
 
 void weft_tally_told(void *user, int64_t done, int64_t total) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Progress of work that has several parts, in turn or on several threads: its caller is told of all of them together. */
 #ifndef WEFT_BASE_TALLY_H
 #define WEFT_BASE_TALLY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Units that suit the size of what is printed. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checking what runs leave: against the reference, or against a result that was held to it. */
 #include <math.h>
 #include <stdlib.h>

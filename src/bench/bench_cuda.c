@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A GPU's memory, and times between events on a stream of the bench's own. */
 #include <stdint.h>
 

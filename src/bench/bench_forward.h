@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a backward pass takes from the forward pass, where a device does not compute it again. */
 #ifndef WEFT_BENCH_FORWARD_H
 #define WEFT_BENCH_FORWARD_H

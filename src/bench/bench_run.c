@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs of plans on a bench. */
 #include "bench/bench.h"
 

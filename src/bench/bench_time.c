@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bench's clock, and how long plans take by it. Nothing else of the tuner measures time, so that a test can link a
  * script in place of this file. */
 #include <math.h>

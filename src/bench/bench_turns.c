@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Times in turns, and what they say together. */
 #include "base/statistics.h"
 #include "bench/bench.h"

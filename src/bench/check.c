@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Results held to the reference, a function for each operation. */
 #include <weft/check.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which items of a result are compared with the reference: all, or a sample. */
 #ifndef WEFT_BENCH_SAMPLE_H
 #define WEFT_BENCH_SAMPLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A bench from the inside: the buffers of a problem, and where they are. */
 #ifndef WEFT_BENCH_STATE_H
 #define WEFT_BENCH_STATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How long a plan would take, before it runs: the one interface to every model. */
 #ifndef WEFT_COST_COST_H
 #define WEFT_COST_COST_H

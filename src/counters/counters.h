@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hardware counters around work on a GPU, read inside the process through CUPTI's range profiler, which is loaded when it
  * is first asked for.
  *

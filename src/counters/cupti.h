@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of CUPTI that is used, declared here: weft is built where CUDA is not installed, and CUPTI's own header of the
  * host functions is C++. tests/counters/layout_device.cu holds every structure to CUPTI's where its headers are.
  *

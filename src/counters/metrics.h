@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which counters a chip has, and how they are collected: CUPTI's host side, which needs no GPU. */
 #ifndef WEFT_COUNTERS_METRICS_H
 #define WEFT_COUNTERS_METRICS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the counters are called, here and under ncu. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The energy counter of a GPU, through NVML, which comes with the driver and is loaded when it is first asked for. */
 #ifndef WEFT_COUNTERS_NVML_H
 #define WEFT_COUNTERS_NVML_H

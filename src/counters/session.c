@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Measuring: ranges that the caller replays, pass by pass. */
 #include <math.h>
 #include <stdlib.h>

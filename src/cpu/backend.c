@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU backend: the plan's tiles over threads, by kernels chosen by what the processor has. */
 #include "cpu/backend.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU as a backend. */
 #ifndef WEFT_CPU_BACKEND_H
 #define WEFT_CPU_BACKEND_H

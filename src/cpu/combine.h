@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Combining parts of an attention on the CPU. */
 #ifndef WEFT_CPU_COMBINE_H
 #define WEFT_CPU_COMBINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory for packed operands and for threads. What is released is kept for the next call, up to KEPT bytes: pages fresh
  * from the system cost more than filling them. weft_release_memory() frees what is kept. No lock, so that a child of a fork
  * finds none held: each place holds a buffer or nothing, and whoever takes it out has it. */

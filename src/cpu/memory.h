@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of the CPU backend: buffers for all threads, and pieces of one that belongs to a thread. */
 #ifndef WEFT_CPU_MEMORY_H
 #define WEFT_CPU_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arithmetic on sizes. */
 #ifndef WEFT_CPU_SIZES_H
 #define WEFT_CPU_SIZES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tiles for this host: what attention and GEMM choose theirs by. */
 #ifndef WEFT_CPU_TILE_H
 #define WEFT_CPU_TILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a rank of a shared attention needs: plans for its slices, and buffers for its queries. */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a rank of a shared attention computes at a step: its queries and the keys of a part. */
 #include <math.h>
 

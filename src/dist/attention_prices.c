@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernels of a shared attention cost: slices, adding their results, and rounding sums. */
 #include "dist/kinds.h"
 #include "dist/prices.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A run of a rank of a shared attention: the caller's tensors become rows, a pass goes over them, and results go back. */
 #include <math.h>
 #include <string.h>

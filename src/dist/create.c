@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sharing a problem among ranks: its check, and what is chosen where nobody did. */
 #include <inttypes.h>
 #include <math.h>

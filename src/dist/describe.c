@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A problem over ranks and its simulation, in words and as JSON. */
 #include "dist/describe.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What describe.c has for other files: a simulation in JSON. */
 #ifndef WEFT_DIST_DESCRIBE_H
 #define WEFT_DIST_DESCRIBE_H

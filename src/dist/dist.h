@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Work over ranks, from the inside: who has which rows, what a rank computes at a step, and what comes and goes for it.
  *
  * rows.c says who has which rows; slices.c what some queries see of some keys; hops.c which part a rank takes at a step and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events of a GPU, used again and again: by them a transport knows how far a stream has come. */
 #ifndef WEFT_DIST_EVENTS_H
 #define WEFT_DIST_EVENTS_H

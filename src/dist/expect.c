@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a rank sends and receives in a run, by the steps that it will take. */
 #include "base/status.h"
 #include "base/struct.h"

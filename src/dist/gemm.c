@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A matrix product as a kind of shared work: its check, its choices, what moves, and what it needs. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a rank of a shared matrix product needs: its matrices, plans for slices, and buffers. */
 #include <stdlib.h>
 

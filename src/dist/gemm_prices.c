@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernels of a shared matrix product cost: products of slices, adding up their sums, and rounding them. */
 #include "dist/gemm_work.h"
 #include "dist/prices.h"

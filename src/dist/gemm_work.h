@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a rank of a shared matrix product has beside what all kinds have.
  *
  * Cut m: rows of A come by, and each rank computes all rows of its columns of C. Cut k: each rank computes a share of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks of a group give each other heads: before a pass each has some rows of all heads, and in it all rows of some. */
 #include "dist/heads.h"
 

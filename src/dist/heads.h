@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The exchange of heads among the ranks of a group: see heads.c. `of` is WEFT_QUERY_ROWS or WEFT_KEY_ROWS. */
 #ifndef WEFT_DIST_HEADS_H
 #define WEFT_DIST_HEADS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which part a group of ranks takes at a step, what it needs of it, and who sends that. */
 #include <stdlib.h>
 

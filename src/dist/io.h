@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a rank has under way with others, and waiting for it. */
 #ifndef WEFT_DIST_IO_H
 #define WEFT_DIST_IO_H

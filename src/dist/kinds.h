@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kinds of work that ranks share: attention, and matrix products. In each, parts of a tensor come by all ranks, and sums of
  * what ranks have computed go on from rank to rank, or home. What differs is a row of functions; kinds.c has the table. */
 #ifndef WEFT_DIST_KINDS_H

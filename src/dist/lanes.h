@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lanes: messages between a GPU and a neighbour, one way, piece by piece by way of the host. */
 #ifndef WEFT_DIST_LANES_H
 #define WEFT_DIST_LANES_H

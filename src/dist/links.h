@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The links between ranks: which are on the way from one to another, and until when each is busy. */
 #ifndef WEFT_DIST_LINKS_H
 #define WEFT_DIST_LINKS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a rank needs for its passes, made once: the steps, plans for them, and buffers. */
 #include <inttypes.h>
 #include <stdlib.h>

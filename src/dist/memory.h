@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The memory in which a rank computes: the host's, or a device's. */
 #ifndef WEFT_DIST_MEMORY_H
 #define WEFT_DIST_MEMORY_H

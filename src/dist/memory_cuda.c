@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A rank's memory on a GPU: buffers of the device, and copies on the run's stream. */
 #include <stdlib.h>
 #include <string.h>

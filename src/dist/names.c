@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names of cuts, exchanges and orders across ranks, by number, which begins at 1. */
 #include <string.h>
 

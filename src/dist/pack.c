@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Between a caller's tensors and rows as messages have them. */
 #include "dist/work.h"
 

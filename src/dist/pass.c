@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A pass: the parts of the keys come by, one a step, while the rank computes what its queries see of the last. */
 #include "dist/pass.h"
 #include "base/status.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A pass: parts come by, one a step, while the rank computes with the last. */
 #ifndef WEFT_DIST_PASS_H
 #define WEFT_DIST_PASS_H

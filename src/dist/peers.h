@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who of the other ranks is there: ranks that wait for long ask those that they wait for, and these answer. */
 #ifndef WEFT_DIST_PEERS_H
 #define WEFT_DIST_PEERS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a rank computes with: memory for the life of its work, and plans that are made once. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernels of a rank cost: each distinct one is simulated once. */
 #ifndef WEFT_DIST_PRICES_H
 #define WEFT_DIST_PRICES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The problems that a rank computes: the attention of a slice, and adding its results to sums in fp32. Inside of a rank all
  * tensors are (rows, batch, heads, dim). */
 #include "dist/dist.h"

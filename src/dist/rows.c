@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which rows of a problem each rank has. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A run of a rank, and what it keeps and counts. */
 #include "base/status.h"
 #include "base/struct.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ways to share a problem among ranks: all that are open, each simulated. */
 #include <inttypes.h>
 #include <stdio.h>

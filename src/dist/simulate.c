@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The steps of all ranks, in time. All ranks go through a step before any goes through the next: every time in it follows
  * from times of this step and of earlier ones. What waits for what is as in pass.c. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Simulating several ways to share a problem, which have kernels in common. */
 #ifndef WEFT_DIST_SIMULATE_H
 #define WEFT_DIST_SIMULATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of a rank's buffers, and of what ranks of a group send each other to exchange heads: known before any of it is
  * done. */
 #include "dist/dist.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What some rows of a sequence see of others, once rows are cut: rectangles with a mask of their own. */
 #include <stdlib.h>
 

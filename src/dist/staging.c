@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages between GPUs by way of the host. Those to a neighbour, and those from it, are a lane: it has two pinned buffers,
  * through which its messages go piece by piece in their order. */
 #include "dist/staging.h"

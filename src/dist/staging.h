@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A transport for a GPU's memory over one of the host's. */
 #ifndef WEFT_DIST_STAGING_H
 #define WEFT_DIST_STAGING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a message is of. Between two ranks those of a tag are in the order of steps. */
 #ifndef WEFT_DIST_TAGS_H
 #define WEFT_DIST_TAGS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that are threads of one process: a message is copied when both its send and its receive have begun. */
 #include <pthread.h>
 #include <sched.h>

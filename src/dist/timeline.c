@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What ranks send each other, and when it arrives. */
 #include "dist/timeline.h"
 

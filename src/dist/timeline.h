@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks in time: what a simulation knows of each, and what they send each other. */
 #ifndef WEFT_DIST_TIMELINE_H
 #define WEFT_DIST_TIMELINE_H

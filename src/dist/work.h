@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a rank does: its buffers, its plans, and the steps of its pass. */
 #ifndef WEFT_DIST_WORK_H
 #define WEFT_DIST_WORK_H

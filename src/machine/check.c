@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the keys of a machine say together. Each finding is reported at the line of the key to look at. */
 #include "machine/sheet.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The form of machine files: their keys. */
 #include "machine/sheet.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* This host's CPU as a machine. The kernel says what it knows under /sys; what it does not say is assumed, on the low side,
  * and the source of each value says which it was. */
 #include "machine/sheet.h"

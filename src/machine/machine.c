@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finding a machine: built in, in a file, or this host. */
 #include <pthread.h>
 #include <weft/machine.h>

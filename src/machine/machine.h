@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Machines from the inside. */
 #ifndef WEFT_MACHINE_MACHINE_H
 #define WEFT_MACHINE_MACHINE_H

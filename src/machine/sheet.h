@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The form of machine files. */
 #ifndef WEFT_MACHINE_SHEET_H
 #define WEFT_MACHINE_SHEET_H

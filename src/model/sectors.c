@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <weft/model.h>
 
 static double tensor_sectors(const weft_sector_model *m) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How the GPU's kernels deal out positions to workers: weft_worker_next() with what a kernel knows beforehand, tickets that
  * begin behind the first wave, and tickets by side of the L2. The simulator deals them out likewise. */
 #ifndef WEFT_ORDER_DEAL_H

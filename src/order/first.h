@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The first tiles of a walk's workers, where these lie in the first band of the order. Three numbers say where, so that a
  * kernel need not wait for the walk's first answer. */
 #ifndef WEFT_ORDER_FIRST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of tiles of a grouped product: which group one is of, and which rows of it. The CPU, the GPU's kernels, the
  * simulator and the tests ask the same functions.
  *

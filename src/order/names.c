@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of orders.def, by number, which begins at 1, and by name. */
 #include <weft/weft.h>
 

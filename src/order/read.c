@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading orders from text. */
 #include <ctype.h>
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tables of orders: how many entries a grid takes, and what is wrong with a table. */
 #ifndef WEFT_ORDER_TABLE_H
 #define WEFT_ORDER_TABLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Timetables of walks whose tiles add in turn: see weft/order/turns.h. */
 #ifndef WEFT_SRC_ORDER_TIMETABLE_H
 #define WEFT_SRC_ORDER_TIMETABLE_H

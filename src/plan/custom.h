@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Orders of the caller's: WEFT_ORDER_CUSTOM and its table. */
 #ifndef WEFT_PLAN_CUSTOM_H
 #define WEFT_PLAN_CUSTOM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A plan, in words and as JSON. */
 #include "plan/describe.h"
 #include "base/json.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans as JSON, for the library's weft_plan_json() and for the command. */
 #ifndef WEFT_PLAN_DESCRIBE_H
 #define WEFT_PLAN_DESCRIBE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Drafts of plans, and the call that makes a plan of one: by the model, or as it was tuned. */
 #include <string.h>
 

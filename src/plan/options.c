@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a caller gives with a problem: a schedule and a device. */
 #include "base/status.h"
 #include "base/struct.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Making plans: checking a schedule against a problem and choosing what it leaves open. */
 #include "plan/plan.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Running plans, and the simple calls that make a plan and run it at once. */
 #include "base/status.h"
 #include "base/struct.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Schedules as JSON objects, written and read: what weft plan and weft simulate print, and what --schedule takes. */
 #include <ctype.h>
 #include <inttypes.h>

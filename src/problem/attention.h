@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What forward and backward attention share as operations: the descriptor, its check, its words; and the tiles of the
  * forward pass. */
 #ifndef WEFT_PROBLEM_ATTENTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention backward as an operation: dQ, dK and dV. A tile is a block of keys of one kv head, for which it holds dK and
  * dV; its steps are blocks of queries, which it takes from every query head of the group. A schedule's split cuts them into
  * parts, one for each CTA of a cluster, and dK and dV are sums over the parts. First it cuts the group, as far as both have

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* K and V as a cache: its sizes checked and filled in, what a run brings for it, and where its keys lie. */
 #include <inttypes.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the queries of an attention see: masks, lengths of sequences, and how much that is. */
 #include <inttypes.h>
 #include <math.h>

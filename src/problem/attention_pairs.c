@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Block masks and tree masks of an attention: checked, taken from a run's data, kept. */
 #include <inttypes.h>
 #include <stdlib.h>

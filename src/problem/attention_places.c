@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the blocks of keys in pages lie: the sectors of each, and which of them are the same memory. */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of the scores of an attention before they are weights: cap, slopes, bias, dropout. */
 #include <inttypes.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tiles of a forward attention: blocks of queries, whose steps are blocks of keys. */
 #include <math.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention in words: a line, a title, the class that a tuning is for. */
 #include <inttypes.h>
 #include <stdarg.h>

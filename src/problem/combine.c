@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Combining parts of an attention, as a problem. A tile is some rows of O; a step is some of the parts. */
 #include "problem/combine.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Combining parts of an attention: what its backends share. */
 #ifndef WEFT_PROBLEM_COMBINE_H
 #define WEFT_PROBLEM_COMBINE_H

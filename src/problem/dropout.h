@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Philox 4x32-10 (Salmon et al., 2011): random words as a function of a counter, in C that is also CUDA. Nothing is kept
  * from call to call, so that any thread on any device gives the same bits in any order. */
 #ifndef WEFT_PROBLEM_DROPOUT_H

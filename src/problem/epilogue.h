@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The arithmetic of a product's epilogue, in fp32: what the CPU, the GPU's kernels and their emulation compile. weft_gemm
  * says what comes when. */
 #ifndef WEFT_PROBLEM_EPILOGUE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GEMM as a problem: its check and defaults, its buffers, its words. */
 #include <inttypes.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tiles of a GEMM: gemm_tiles.c. As in weft_operation_row. */
 #ifndef WEFT_PROBLEM_GEMM_H
 #define WEFT_PROBLEM_GEMM_H

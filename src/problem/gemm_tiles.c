@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tiles of a GEMM: blocks of C, whose steps are slices of k. */
 #include <math.h>
 

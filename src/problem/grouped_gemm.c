@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Grouped products as a problem: their check and defaults, their buffers, their words. */
 #include "problem/grouped_gemm.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Grouped products, resolved: the product that each group is, and the rows that it has. */
 #ifndef WEFT_PROBLEM_GROUPED_GEMM_H
 #define WEFT_PROBLEM_GROUPED_GEMM_H

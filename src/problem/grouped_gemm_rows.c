@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The groups of a grouped product: the rows that each has, and the product that it is. */
 #include <inttypes.h>
 

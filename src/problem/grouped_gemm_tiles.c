@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tiles of grouped products: blocks of rows of one group by columns, whose steps are slices of k. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An operation from the inside: what weft must know of a kind of work to check it, lay it out in tiles, simulate it, tune
  * it and describe it. operations.def lists them; docs/adding-an-operation.md walks through a small one. */
 #ifndef WEFT_PROBLEM_OPERATION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operations by number and by name, and what all problems and their data have in common. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Resolved problems, whose every default is filled in: strides and leading dimensions are never all zero, scale is set, and
  * mask is WEFT_MASK_NONE, WEFT_MASK_CAUSAL or WEFT_MASK_WINDOW with the offset that applies; a window that hides nothing on
  * a side is one of the other two, unless lengths vary or positions count beside the mask, as for slopes. Only where lengths

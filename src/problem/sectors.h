@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sectors under a piece of a tensor. */
 #ifndef WEFT_PROBLEM_SECTORS_H
 #define WEFT_PROBLEM_SECTORS_H

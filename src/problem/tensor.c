@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks that every problem shares: dimensions, dtypes and what a tensor spans. */
 #include "problem/tensor.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kernel profiles: built in, or in a file. */
 #include <weft/profile.h>
 

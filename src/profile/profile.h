@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Profiles from the inside. */
 #ifndef WEFT_PROFILE_PROFILE_H
 #define WEFT_PROFILE_PROFILE_H

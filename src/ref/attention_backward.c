@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gradients of attention, one query at a time.
  *
  * With P the probabilities of a query, o its output and g the gradient of o:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention, row by row: scores, softmax, weighted sum of V, all in fp64. */
 #include "base/status.h"
 #include "problem/dropout.h"

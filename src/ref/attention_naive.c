@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention as a plain kernel would do it: fp32 sums, and everything that would be stored is rounded to its dtype. */
 #include "ref/cache.h"
 #include "ref/ref.h"

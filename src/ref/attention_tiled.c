@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention, tile by tile: the plan's order, sweep and dispatch, and an online softmax in base 2.
  *
  * A query keeps the largest score so far, the sum of 2^(score - largest) and the sum of those weights times V. A step that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of Q, K and V as an attention sees them: in pages, appended, rotated. A row is where its elements are, in the
  * problem's dtype. */
 #ifndef WEFT_REF_CACHE_H

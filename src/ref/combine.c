@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Combining parts of an attention, in fp64. */
 #include "ref/ref.h"
 

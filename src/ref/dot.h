@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every attention in this folder reads: a dot product of two rows, and the kv head that a query head shares. */
 #ifndef WEFT_REF_DOT_H
 #define WEFT_REF_DOT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Storage formats in software. A double is rounded once, straight to the target: going through float would round twice, and
  * a value just beside the middle of two neighbours could then land on the wrong one. */
 #include "ref/ref.h"

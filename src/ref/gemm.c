@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* C = alpha A B + beta C and epilogues: element by element, and tile by tile through a plan. */
 #include <math.h>
 #include <stdlib.h>

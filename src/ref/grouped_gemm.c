@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Grouped products: a GEMM for each group. */
 #include "problem/grouped_gemm.h"
 #include "ref/ref.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The reference: plain, slow, fp64 inside, any dtype outside. The oracle that every kernel is held to.
  *
  * All problems are resolved (plan/problem.h). */

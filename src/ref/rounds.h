@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Taking turns: one thread plays all the workers of a plan. */
 #ifndef WEFT_REF_ROUNDS_H
 #define WEFT_REF_ROUNDS_H

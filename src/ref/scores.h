@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The scores of an attention, before they are weights: one pair of query and key at a time, in fp64. */
 #ifndef WEFT_REF_SCORES_H
 #define WEFT_REF_SCORES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the library is made of: the one place that names every backend and the tuner. Whatever a plan needs of them it finds
  * here, so that nothing below depends on anything above. */
 #include "cpu/backend.h"

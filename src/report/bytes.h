@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A growing row of bytes, and numbers in it: seven bits to a byte, the last byte of a number below 128. */
 #ifndef WEFT_REPORT_BYTES_H
 #define WEFT_REPORT_BYTES_H

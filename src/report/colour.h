@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Colours that people with any colour vision can tell apart: a ramp that grows evenly in lightness from violet over teal to
  * yellow, and eight colours for categories. */
 #ifndef WEFT_REPORT_COLOUR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One self-contained HTML file: data as JSON, and everything that shows it. */
 #ifndef WEFT_REPORT_PAGE_H
 #define WEFT_REPORT_PAGE_H

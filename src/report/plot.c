@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lines over an axis, as SVG. */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A recording as JSON, compact enough for a page: columns of numbers, each as its difference to the one before, in base 64.
  *
  * {"seconds": s, "frames": F, "workers": W, "domains": D, "visits": V, "ticks": T,

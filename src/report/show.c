@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A view in any format. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "report/simulation_json.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A simulation as `weft simulate --json` and the pages show it. */
 #ifndef WEFT_REPORT_SIMULATION_JSON_H
 #define WEFT_REPORT_SIMULATION_JSON_H

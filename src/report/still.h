@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a still shows of a recording: who came when, and what was held through time, at any resolution. */
 #ifndef WEFT_REPORT_STILL_H
 #define WEFT_REPORT_STILL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A still of a view, for papers and for the README. */
 #ifndef WEFT_REPORT_SVG_H
 #define WEFT_REPORT_SVG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A view in the terminal. */
 #ifndef WEFT_REPORT_TEXT_H
 #define WEFT_REPORT_TEXT_H

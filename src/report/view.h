@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Schedules of one problem on one machine, run and recorded, ready to be shown. */
 #ifndef WEFT_REPORT_VIEW_H
 #define WEFT_REPORT_VIEW_H

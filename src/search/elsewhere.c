@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How to get a schedule from other people's kernels, or that they do not have it. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Schedules to choose from, and what each would cost. */
 #ifndef WEFT_SEARCH_ENTRIES_H
 #define WEFT_SEARCH_ENTRIES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What kernels can take, ranked by the model that a plan's default and the tuner go by. */
 #include <stdlib.h>
 

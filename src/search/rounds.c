@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Successive halving: all schedules for a small share of their steps, then fewer and fewer for larger and larger shares. */
 #include <math.h>
 #include <stdlib.h>

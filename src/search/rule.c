@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rule by which one schedule is put before another. */
 #include <math.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The search: lists what is open, ranks it, and finds what to compare the best with. */
 #include <math.h>
 #include <stdlib.h>

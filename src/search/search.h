@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A search from the inside. */
 #ifndef WEFT_SEARCH_SEARCH_H
 #define WEFT_SEARCH_SEARCH_H

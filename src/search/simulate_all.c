@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Many plans through the engine, over threads. */
 #include <pthread.h>
 #include <stdlib.h>

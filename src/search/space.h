@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every schedule that a question leaves open: the one enumerator, for tuning by time and for searching by simulation. */
 #ifndef WEFT_SEARCH_SPACE_H
 #define WEFT_SEARCH_SPACE_H

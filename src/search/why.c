@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Why a schedule is recommended, in sentences. */
 #include <inttypes.h>
 #include <math.h>

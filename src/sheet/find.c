@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finding a sheet, built in or in a file, and its values for a caller. */
 #include "sheet/sheet.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads lines of INI files. */
 #include "sheet/ini.h"
 

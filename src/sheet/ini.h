@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One line of an INI file, checked and split: `[name]`, `key = value`, a comment or nothing. */
 #ifndef WEFT_SHEET_INI_H
 #define WEFT_SHEET_INI_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads sheets: `[section]` lines and `key = value | source` lines. */
 #include "sheet/sheet.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sheets: INI files of numbers with their sources. A form is one kind of them (machines, profiles): a table of keys, each
  * of which fills a field of a struct. */
 #ifndef WEFT_SHEET_SHEET_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Values as text, both ways. Numbers are read by hand: strtod() would follow the program's locale, and a file must mean the
  * same everywhere. */
 #include "base/names.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A sheet as a file's text. */
 #include "sheet/sheet.h"
 

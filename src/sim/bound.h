@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How fast a plan could be at best: what each resource of its machine needs for it, if nothing else took time. */
 #ifndef WEFT_SIM_BOUND_H
 #define WEFT_SIM_BOUND_H

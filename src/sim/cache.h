@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A cache of pieces: LRU, or nearly so. A piece is what a tile asks for in one step, with its size in sectors.
  *
  * Real caches do not evict exactly the oldest line. Here the victim is drawn from the oldest `slack` share of the capacity,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The old pieces of a cache by when they leave: a calendar queue. Time never goes back, and a piece leaves within 32 units
  * from now. Pieces are sorted into days, and a page holds the same day of every year: whoever looks for the next to leave
  * looks at the page of the day at hand, where few are. Adding, removing and taking a piece cost the same for any number of

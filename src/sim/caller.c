@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A caller's source through the engine: its blocks become pieces, and all that it says is checked. */
 #include "sim/caller.h"
 

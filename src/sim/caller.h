@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A caller's source as what is simulated. */
 #ifndef WEFT_SIM_CALLER_H
 #define WEFT_SIM_CALLER_H

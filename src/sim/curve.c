@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft_simulate_curve(): misses against the size of the L2. */
 #include <weft/sim.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* DRAM as a queue: it serves sectors one after the other. What was written may wait in the L2 until nothing is read. */
 #ifndef WEFT_SIM_DRAM_H
 #define WEFT_SIM_DRAM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The clockwork: workers that take jobs, request ahead, compute, and wait for what is late. It knows nothing of attention
  * or matrix products; a source hands out the jobs. */
 #ifndef WEFT_SIM_ENGINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The memory system of a machine: an L2 per domain, perhaps a last-level cache, DRAM; and the counters. */
 #ifndef WEFT_SIM_MEMORY_H
 #define WEFT_SIM_MEMORY_H

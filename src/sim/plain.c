@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plain steps: most of all that is simulated. */
 #include "sim/spread.h"
 #include "sim/worker.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What happened in a run, for people to look at: every visit of a worker to a tile, and at equal distances in time (frames)
  * what the L2s hold, what they have counted, where the workers are, and how far back the data that they asked for was
  * touched last. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reuse distances: how much else was touched since a piece was touched last. Under strict LRU an access misses in every
  * cache smaller than its distance, so one pass gives the misses for every size. */
 #ifndef WEFT_SIM_REUSE_H

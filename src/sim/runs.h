@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decode: the steps of all tiles, dealt out to the workers in runs, as a kernel of that kind does. */
 #ifndef WEFT_SIM_RUNS_H
 #define WEFT_SIM_RUNS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A long launch in part. After a few waves, and then now and then, the last half of its steps is held against the quarter
  * before. When they hit as often and go as fast, the launch has settled: it ends there, and that half is taken to go on to
  * the end. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft_simulate(): a plan, or what else is simulated, through the engine. */
 #include <weft/sim.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A piece in a cache. */
 #ifndef WEFT_SIM_SLOT_H
 #define WEFT_SIM_SLOT_H

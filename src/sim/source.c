@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calls that simulate a caller's source. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A plan as what is simulated: jobs are the tiles of the plan, in the plan's order. */
 #ifndef WEFT_SIM_SOURCES_H
 #define WEFT_SIM_SOURCES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How long steps take: as long as usual, more or less. */
 #ifndef WEFT_SIM_SPREAD_H
 #define WEFT_SIM_SPREAD_H

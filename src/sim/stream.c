@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The streaming experiment as a source. */
 #include <weft/stream.h>
 

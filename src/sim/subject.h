@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is simulated: a plan, or a source of the caller's. */
 #ifndef WEFT_SIM_SUBJECT_H
 #define WEFT_SIM_SUBJECT_H

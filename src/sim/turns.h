@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Adds that take turns: who waits at which piece, and who goes on when an add is done. */
 #ifndef WEFT_SIM_TURNS_H
 #define WEFT_SIM_TURNS_H

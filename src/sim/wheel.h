@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The next event of every worker, in the order of time to within a tick: a timing wheel. Events of one tick come in the
  * order in which they were put there.
  *

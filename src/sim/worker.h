@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The workers of a run, and the run. */
 #ifndef WEFT_SIM_WORKER_H
 #define WEFT_SIM_WORKER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the hardware counts of a plan. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What runs of a plan take out of the wall.
  *
  * The counter moves in steps, tens of milliseconds apart. So a measurement lasts from one such step to another, and is

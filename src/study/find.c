@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What studies load, looked for without a GPU. */
 #include <weft/study.h>
 

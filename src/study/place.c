@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Work laid out by the sides of a GPU's L2. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A GPU as a machine, the sides of its L2 measured. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A GPU that is studied, from the inside. */
 #ifndef WEFT_STUDY_STUDY_H
 #define WEFT_STUDY_STUDY_H

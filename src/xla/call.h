@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a call of XLA's: its attributes, its buffers, where it runs. */
 #ifndef WEFT_XLA_CALL_H
 #define WEFT_XLA_CALL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* XLA's foreign function interface, version 0.1 to 0.4, as far as weft uses it: the layout of its C structures.
  *
  * Each structure begins with its size, by which both sides tell what the other knows; fields are only ever added at the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The handlers: a frame of XLA's becomes a plan and its data. */
 #include <weft/xla.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The plans of XLA's calls. XLA gives a handler no place for them, so they are the process's: made by the first call, kept
  * for good, shared by every call that asks for the same. */
 #ifndef WEFT_XLA_KEPT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bench: buffers of any operation, runs on them, their times and whether they are right. */
 #include "../cmocka_all.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Results held to the reference: a sample of a large problem, shared elements, and what is refused. */
 #include "../cmocka_all.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command under test, the first argument of a test, and what tests ask of it."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A command whose standard error is a terminal."""
 
 import os

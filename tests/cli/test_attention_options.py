@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of attentions: every mask, every batch, from the outside.
 
     test_attention_options.py PATH_TO_WEFT

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command, from the outside: outputs, exit codes, messages.
 
     test_cli.py PATH_TO_WEFT

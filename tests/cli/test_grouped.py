@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Grouped products from the outside.
 
     test_grouped.py PATH_TO_WEFT

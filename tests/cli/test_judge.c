@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Judging: what a tolerance allows, the mean over seeds, known failures, and what is said of a row. */
 #include "../cmocka_all.h"
 

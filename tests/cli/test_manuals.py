@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Manual pages and completion scripts, which the command writes from its tables.
 
     test_manuals.py PATH_TO_WEFT

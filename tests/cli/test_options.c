@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The option parser. */
 #include "../cmocka_all.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--order-file: an order of the user's own, in every verb that takes a schedule.
 
     test_order_file.py PATH_TO_WEFT

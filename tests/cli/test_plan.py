@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """weft plan against weft compare and weft simulate, on problems drawn at random: python3 test_plan.py WEFT"""
 import json
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Progress: one line with the time left on a terminal, nothing in a pipe.
 
     test_progress.py PATH_TO_WEFT

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """simulate, plan and run with --ranks: python3 test_ranks.py WEFT"""
 
 import re

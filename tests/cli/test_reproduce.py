@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A study's judged rows are within their tolerance or known to fail, over all seeds, and every other row says why it is not judged.
 
     test_reproduce.py PATH_TO_WEFT STUDY [SEEDS]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the command may touch: with rights that its caller has not, as a set-user-ID program, it ignores the caller's variables;
 and it writes the files that it is asked to write and no others.
 

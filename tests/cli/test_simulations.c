@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The simulations of studies: gathered once, run for each seed, long ones in part until the trend holds. */
 #include "../cmocka_all.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parameter sweeps: every point is what the verb says of it alone, in a table, CSV, JSON and a plot.
 
     test_sweep.py PATH_TO_WEFT

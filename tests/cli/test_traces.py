@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """weft simulate trace, weft view trace and --trace-out: python3 test_traces.py WEFT"""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """weft tune and the modes of weft run, from the outside.
 
     test_tune.py PATH_TO_WEFT ON|OFF

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which source prices a plan: the backend's model on its own machine, the simulator on another, nobody where neither can.
  */
 #include "../cmocka_all.h"

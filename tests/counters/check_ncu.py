@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CUPTI's numbers, read inside the process, beside ncu's for the same kernels.
 
     check_ncu.py PATH_TO_COUNTERS_DEVICE

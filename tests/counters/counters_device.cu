@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counters of kernels whose traffic is known, on a GPU.
  *
  *     counters_device          measures every case and holds it to what must be; one line of JSON a case

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A CUPTI without a GPU, for the tests of loading, of refusal and of the order of calls. Sizes are CUPTI's own, as numbers.
  *
  * Built three times: whole, with FAKE_VERSION too old, and with FAKE_INCOMPLETE, which lacks the last function. The

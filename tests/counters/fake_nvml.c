@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An NVML without a GPU, for the tests of energy: its GPUs are the fake CUDA driver's, and every launch takes JOULES of
  * them, so that nothing depends on how fast the machine is. The counter moves in steps, as a real one.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Our declarations of CUPTI's structures against CUPTI's own, where its headers are: compiled, never run. */
 #include <cupti_profiler_host.h>
 #include <cupti_profiler_target.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`weft run` and `weft compare` with --counters, with a fake CUDA driver and a fake CUPTI.
 
     test_cli_counters.py PATH_TO_WEFT PATH_TO_FAKE_DRIVER PATH_TO_FAKE_CUPTI ON|OFF

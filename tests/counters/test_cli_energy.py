@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`weft run --energy` and `weft reproduce energy`, with a fake CUDA driver, a fake CUPTI and a fake NVML.
 
     test_cli_energy.py PATH_TO_WEFT PATH_TO_FAKE_DRIVER PATH_TO_FAKE_CUPTI PATH_TO_FAKE_NVML PATH_TO_ONE_WITHOUT_ENERGY

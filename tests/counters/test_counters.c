@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counters without a GPU: loading, refusals and the order of calls, against a fake CUPTI. */
 #include <math.h>
 #include <stdio.h>

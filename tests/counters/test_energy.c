@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Energy without a GPU, by the fake driver and a fake NVML: what a run takes, and what is refused, and when. */
 #include "../cuda/fake_images.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The names of the metrics against a real CUPTI, where one is installed: its host side knows every chip without a GPU. Not
  * run with sanitizers, which CUPTI's own loading refuses. */
 #include "../cmocka_all.h"

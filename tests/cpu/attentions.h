@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random attentions and schedules for the CPU, and their results against the reference. */
 #ifndef TESTS_CPU_ATTENTIONS_H
 #define TESTS_CPU_ATTENTIONS_H

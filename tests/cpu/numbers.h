@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers at the edge: each test is a row of docs/numbers.md, which tests/docs/numbers.py holds to the tests' names. */
 #ifndef WEFT_TESTS_CPU_NUMBERS_H
 #define WEFT_TESTS_CPU_NUMBERS_H

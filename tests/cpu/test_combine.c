@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Combining parts of attentions on the CPU: held to the reference, and to the attention over all keys. */
 #include "../cmocka_all.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU backend against the reference: random problems and schedules, every kernel that this processor can run. */
 #include "attentions.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Elements beyond the 2^31st: rows so far apart that no 32-bit index reaches them give the bits that rows side by side
  * give. The memory between them is never touched, and so takes none. */
 #include "../ref/tensors.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Scratch memory of the CPU: it is kept, used again and given back, by any number of threads at once. */
 #include "../cmocka_all.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers at the edge of an attention and of its gradients, on the CPU: docs/numbers.md. Each row runs in every dtype as a
  * tile of queries and as a decode, whose code is another. */
 #include "numbers.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers at the edge of products, grouped products and combinations, on the CPU: docs/numbers.md. */
 #include "numbers.h"
 

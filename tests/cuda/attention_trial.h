@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attentions on a real GPU against the reference: what the tests that need one share. */
 #ifndef WEFT_TESTS_CUDA_ATTENTION_TRIAL_H
 #define WEFT_TESTS_CUDA_ATTENTION_TRIAL_H

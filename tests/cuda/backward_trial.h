@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients of an attention on a GPU, and what is right: the reference's sums in fp64, and how far a plain kernel is from
  * them that rounds weights and gradients of scores to 16 bits before it multiplies them.
  *

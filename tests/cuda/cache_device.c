@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* KV caches on a GPU, held to the reference: pages of any size, appended keys, rotation, packed queries over pages, with
  * every mask and feature; lists that name pages which are none. Exits 77, with one line, where there is no GPU.
  *

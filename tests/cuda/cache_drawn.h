@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attentions over a KV cache on a GPU: drawn problems and their data.
  *
  * What nobody may read is NaN: pages that no list names, rows behind a sequence's last key, gaps between rows. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attentions over a KV cache on a GPU, and what is right: the cache's keys gathered into plain tensors, for which the
  * reference knows no cache. After a run the cache has the new keys, and all else in it is as it was. */
 #ifndef WEFT_TESTS_CUDA_CACHE_TRIAL_H

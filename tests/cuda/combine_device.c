@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Combining parts of attentions on a GPU, held to the reference: ragged sizes, all dtypes, misaligned tensors, parts that
  * have seen nothing and NaN. Exits 77, with one line, where there is no GPU.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft numbers the driver's results and attributes itself, so that it builds without cuda.h; here the two are held
  * together. */
 #include <cuda.h>

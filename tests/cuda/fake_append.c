@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the fake driver does when keys are appended and rows rotated: the same, in plain C, from the same parameters. */
 #include <string.h>
 

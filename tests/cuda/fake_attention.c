@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the fake driver does when an attention kernel is launched: the same, in plain C, from the same parameters. */
 #include <math.h>
 #include <stdio.h>

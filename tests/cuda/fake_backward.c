@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the fake driver does when a kernel of the portable backward is launched: all gradients by the reference, from the
  * parameters and nothing else, of which it stores what the kernel is for. The launch for dQ leaves sums and deltas in the
  * workspace, and the others fail where these are not there. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the fake driver does when parts of an attention are combined: the reference, from the same parameters. */
 #include "cuda/combine/params.h"
 #include "fake_driver.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the fake driver does when the decode kernel is launched: the same, in plain C, from the same parameters. */
 #include <stdio.h>
 #include <stdlib.h>

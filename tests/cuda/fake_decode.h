@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The problem and the data that the decode kernel's parameters are of. */
 #ifndef WEFT_TESTS_CUDA_FAKE_DECODE_H
 #define WEFT_TESTS_CUDA_FAKE_DECODE_H

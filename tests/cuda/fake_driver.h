@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A CUDA driver that is none: a shared library with libcuda's entry points, whose device memory is the host's and whose
  * kernels are the reference. The tests load it through WEFT_CUDA_DRIVER and script it through the environment variable
  * FAKE_CUDA, a list of words such as "version=11040 launch=701":

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Epilogues of products on the fake driver: the reference, from nothing but the parameters of a launch. */
 #ifndef WEFT_TESTS_CUDA_FAKE_EPILOGUE_H
 #define WEFT_TESTS_CUDA_FAKE_EPILOGUE_H

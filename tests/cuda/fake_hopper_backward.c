@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the fake driver does when a kernel of the Hopper backward is launched: all gradients by the reference, from the
  * parameters and nothing else. The first launch counts adds from 0, the second counts those of every block of queries as
  * the walk's tiles take their turns, and the third stores dQ where all have been. Wide, the third has a walk of its own,

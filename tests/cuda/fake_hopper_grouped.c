@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Hopper GEMM for groups on the fake driver: the reference, from nothing but the parameters of the launch. */
 #include <stdio.h>
 #include <string.h>

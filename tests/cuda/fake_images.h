@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Images for the fake driver, in place of the library's own, so that these tests are the same with and without
  * nvcc. Each is its name, by which the fake driver knows the chip that it is for. */
 #ifndef WEFT_TESTS_CUDA_FAKE_IMAGES_H

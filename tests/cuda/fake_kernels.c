@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the fake driver does when a kernel is launched, by the kernel's name. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The launch that writes operands of fp32 products on the fake driver: from nothing but its parameters. */
 #include <math.h>
 

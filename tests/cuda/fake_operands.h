@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Elements of operands on the fake driver. */
 #ifndef WEFT_TESTS_CUDA_FAKE_OPERANDS_H
 #define WEFT_TESTS_CUDA_FAKE_OPERANDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What kernels tell of lists and lengths: the fake driver's, from the parameters of a launch. */
 #ifndef WEFT_TESTS_CUDA_FAKE_PAGES_H
 #define WEFT_TESTS_CUDA_FAKE_PAGES_H

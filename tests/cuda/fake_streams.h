@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams of the fake driver. Work is done when it is put on a stream; or, where FAKE_CUDA says "lazy=1", as late as a GPU
  * may do it: one piece of work of any stream each time somebody asks or waits, in an order that is drawn at random. Whoever
  * forgets to wait then finds memory as it was before. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the parameters of the portable kernels say of a problem. */
 #ifndef WEFT_TESTS_CUDA_FAKE_STUDY_H
 #define WEFT_TESTS_CUDA_FAKE_STUDY_H

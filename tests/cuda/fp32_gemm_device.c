@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Products of fp32 on a GPU, element by element: every precision, by both families of kernels, of random ragged sizes and
  * any layout. What lies between the lines of A and B is NaN, and C is poisoned. Elements are of very unlike size, and some
  * are infinite, NaN, denormal or nearly as large as can be. Exits 77 where there is no GPU for it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A product of a GPU, held to the reference in fp64. */
 #ifndef WEFT_TESTS_CUDA_GEMM_RIGHT_H
 #define WEFT_TESTS_CUDA_GEMM_RIGHT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random products on a GPU, held to the reference in fp64 over poison: what the device tests of GEMM kernels share. */
 #ifndef WEFT_TESTS_CUDA_GEMM_TRIAL_H
 #define WEFT_TESTS_CUDA_GEMM_TRIAL_H

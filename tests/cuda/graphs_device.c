@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Captured launches on a real GPU: the executables of a graph and of its clone run at the same time, a child graph runs in
  * two branches, and every launch computes all of its tiles; a launch follows something that is no kernel; plans are made
  * and destroyed while another thread captures. Exits 77, with one line, where there is no GPU. */

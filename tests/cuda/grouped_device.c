@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Grouped products on a GPU, through the public calls: random groups, layouts and schedules against the reference in fp64,
  * over poison; the same bits when they are run again and, in a forward sweep, when the other groups have no rows; and
  * bounds that are wrong, which must do no harm. What is no group's is NaN. Exits 77 where there is no GPU for it.

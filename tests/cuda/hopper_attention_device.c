@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Hopper attention kernel on a real GPU: every variant on random problems against the reference, with the masks,
  * lengths and changes of scores that it was compiled for; scores that grow, jump or are all the same; tiles that end with a
  * short step, or begin at any; borders that stay as they are; the same bits every time. Exits 77, with one line, where

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Hopper backward on a GPU, held to the reference: gradients of random attentions with every feature that it has, under
  * all its sweeps, orders and dispatches, scores of 1e4 and scores that are all the same, queries without keys, the lowest
  * biases, the same bits in every run. Exits 77, with one line, where there is no such GPU.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Hopper GEMM on a GPU, through the public calls: random products, layouts and schedules against the reference in fp64,
  * over poison, and bit for bit the same when they are run again. Exits 77 where there is no such GPU.
  *

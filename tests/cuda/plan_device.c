@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans on a real GPU: every kernel loads; problems and schedules against the reference; a captured run replayed, also with
  * other lengths; one plan in many threads. Exits 77, with one line, where there is no GPU. */
 #include "attention_trial.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The portable GEMM on a GPU, through the public calls: random products, layouts and schedules against the reference in
  * fp64, over poison, and bit for bit the same when they are run again. What lies between the lines of A and B is NaN. Exits
  * 77 where there is no GPU for it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Timing the study kernel's variants at the shapes that attention kernels are usually compared at. */
 #ifndef WEFT_TESTS_CUDA_STUDY_BENCH_CUH
 #define WEFT_TESTS_CUDA_STUDY_BENCH_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The study kernel on a GPU, held to the reference: every variant under every combination of knobs, on random problems.
  *
  *   study_device [--only PART] [--quick]       check; PART of a symbol picks variants, --quick takes few combinations

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Launching the study kernel's variants from a test: the table, and the parameters of a problem under a schedule. */
 #ifndef WEFT_TESTS_CUDA_STUDY_LAUNCH_CUH
 #define WEFT_TESTS_CUDA_STUDY_LAUNCH_CUH

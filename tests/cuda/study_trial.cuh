@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A random attention, plain or with any features, with its tensors on both sides, what is right, and how far from it is
  * allowed. */
 #ifndef WEFT_TESTS_CUDA_STUDY_TRIAL_CUH

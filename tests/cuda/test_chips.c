@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every operation on every chip of fake_chips.def: that there is a plan, which family of kernels it takes, that its
  * launches fit the chip, and that what is refused is refused by name. */
 #include "fake_images.h"

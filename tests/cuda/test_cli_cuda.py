@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """weft on a GPU, from the outside, with the fake driver: outputs, exit codes, messages.
 
     test_cli_cuda.py PATH_TO_WEFT PATH_TO_FAKE_DRIVER ON|OFF

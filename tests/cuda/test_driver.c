@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finding and starting the CUDA driver, loading kernels: what can go wrong, and many threads at once. */
 #include "fake_images.h"
 

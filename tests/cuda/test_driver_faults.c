@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every call of the CUDA driver fails in turn, alone and with all after it, with each error that drivers have; and work on
  * streams fails later, so that whoever waits is told. A plan is then not made, or a run says so, or the result is right;
  * nothing stays behind, and the same works afterwards.

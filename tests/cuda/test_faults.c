@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lists and lengths of a cache that lead nowhere, which only the GPU reads: who is told, when, and once. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Products of fp32 with the fake driver: which launches they take, and that these compute what was asked for, since the
  * fake runs the reference from their parameters alone; what is refused; how precisions are told, told apart and priced. */
 #include "fake_images.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the Hopper GEMM chooses, held to launches that were measured on an H200: docs/results/tuning/h200-gemm-tiles.csv has
  * every tile of multiples of 64, cluster and split of then of 35 products, the ways that are chosen among here. Its time
  * model is fitted to these and to 533 others: what is held here is that none of them is given up for the rest. */

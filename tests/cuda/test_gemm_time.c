@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The model of the Hopper GEMM behaves as a time does, on launches that are drawn at random. What it chooses is held to
  * measured launches in tests/cuda/test_gemm_choice.c. */
 #include "../cmocka_all.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Grouped products with the fake driver: which variant is taken, what is refused, and where bounds lie. Results are held to
  * the reference by grouped_fake. */
 #include "fake_images.h"

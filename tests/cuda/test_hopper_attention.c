@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Hopper attention kernel's host side, with the fake driver: which variant and schedule, what is left to other kernels,
  * and that the parameters of a launch, tensor maps included, describe the problem. */
 #include "fake_images.h"

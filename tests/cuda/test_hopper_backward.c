@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans of the Hopper backward with the fake driver: their launches and parameters, from which the fake runs the reference
  * and nothing else; who takes turns; what is refused. */
 #include "fake_images.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the Hopper chooser takes, held to launches that were measured on an H200 and that its time model was not fitted to:
  * docs/results/tuning/h200-attention-held-out.csv. */
 #include "../cmocka_all.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Hopper GEMM with the fake driver: which variant is taken, what is refused, and that the parameters of a launch
  * describe the problem, because the fake runs the reference from nothing else. */
 #include "fake_images.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the plan thinks a launch of the Hopper attention kernel takes. */
 #include "../cmocka_all.h"
 #include "../random.h"

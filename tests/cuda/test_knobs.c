@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The specification of a kernel: what is read, what is refused, and one text for all that mean the same. */
 #include "../cmocka_all.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lengths of sequences on a GPU, with the fake driver: a plan's own are in device memory, a run's are the caller's. */
 #include "fake_images.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel for multi-head latent attention, from the host's side: which problems it takes, and what it says of others. */
 #include <string.h>
 

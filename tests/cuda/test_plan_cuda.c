@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans on a GPU, with the fake driver: which kernel is taken, what is refused, and that the parameters of a launch
  * describe the problem, because the fake runs the reference from nothing else. */
 #include "fake_images.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The portable GEMM with the fake driver: which variant is taken on which chip, and what is refused. What the parameters of
  * a launch say is held to the reference by portable_gemm_fake. */
 #include "fake_images.h"

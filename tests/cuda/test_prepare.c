@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weft_plan_prepare(): what it launches, what it needs, and what runs that are prepared need. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sides of an L2, told apart by latencies; a live GPU as a machine, written and read back. */
 #include "fake_images.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bench and studies on a GPU, with the fake driver: results come back, sides are placed, failures leave nothing. */
 #include "fake_images.h"
 

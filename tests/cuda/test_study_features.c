@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every feature of an attention on the portable kernel, with the fake driver: which variant is taken, and that the
  * parameters of a launch say all of the problem, because the fake runs the reference from nothing else. */
 #include "fake_images.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tuning on a GPU, with the fake driver: candidates come from the family's list, times from events, and nothing is left. */
 #include "fake_images.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a test that runs on a real GPU finds it, plans for it, and says what is wrong. */
 #ifndef WEFT_TESTS_CUDA_TRIAL_CHECKS_H
 #define WEFT_TESTS_CUDA_TRIAL_CHECKS_H

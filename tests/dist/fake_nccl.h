@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An NCCL that is none: ranks are threads of a process, whose memory is the fake CUDA driver's. As in NCCL, a group goes
  * onto a stream and ends when all of its messages have; groups of a stream go one after the other, so that ranks whose
  * rounds are in unlike orders wait for ever; and a message is of as many bytes at both ends, in the order of its rank and

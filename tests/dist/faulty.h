@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A transport over another that breaks down, or stands still, at a certain message. */
 #ifndef WEFT_TESTS_DIST_FAULTY_H
 #define WEFT_TESTS_DIST_FAULTY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that are threads and have the fake GPU: include it after fake_images.h. */
 #ifndef WEFT_TESTS_DIST_GPU_RANKS_H
 #define WEFT_TESTS_DIST_GPU_RANKS_H

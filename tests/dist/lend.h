@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where a rank computes: on a GPU, copies of the host's memory, which are copied back when they are given back. */
 #ifndef WEFT_TESTS_DIST_LEND_H
 #define WEFT_TESTS_DIST_LEND_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention over ranks, which are processes here: as test_dist.c, by MPI.
  *   mpirun -n RANKS mpi_dist MOST_ROWS [gpu]
  * gpu: all ranks compute on the first GPU, and messages are staged, or MPI takes the GPU's memory. Exits 77 where there is

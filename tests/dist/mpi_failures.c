@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A rank that is killed or stopped in the middle of a pass: the others are told which one, make a communicator of those
  * that are left, and run again.
  *   mpirun --enable-recovery -n RANKS mpi_failures KILL|STOP EXCHANGE forward|backward|m|k MESSAGE

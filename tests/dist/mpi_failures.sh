@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # One of four ranks is killed or stopped: the three others tell that they are well afterwards.
 #   mpi_failures.sh PROGRAM KILL|STOP EXCHANGE forward|backward|m|k MESSAGE
 set -eu

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products over ranks, which are processes here: as test_products.c, by MPI.
  *   mpirun -n RANKS mpi_products MOST_ROWS */
 #include "../cmocka_all.h"

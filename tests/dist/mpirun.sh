@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # mpirun on one machine: also as root, without a network, and with more ranks than cores, each of one thread.
 #   mpirun.sh ARGUMENTS...
 set -eu

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL with one rank on a GPU: messages of a rank to itself, and attention over that rank, held to the reference. It shows
  * that NCCL's entry points are called as NCCL wants it; whatever needs two GPUs it cannot show.
  *

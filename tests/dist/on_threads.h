@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that are threads: each runs its part. */
 #ifndef WEFT_TESTS_DIST_ON_THREADS_H
 #define WEFT_TESTS_DIST_ON_THREADS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What tests of attention over ranks share: the whole of a problem, its parts, what a rank does with its own, and what is
  * right. Ranks are threads in test_dist.c and processes in mpi_dist.c. */
 #ifndef WEFT_TESTS_DIST_PARTS_H

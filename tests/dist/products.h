@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What tests of matrix products over ranks share: the whole of a problem, what a rank does with its part, and what is
  * right. Ranks are threads in test_products.c and processes in mpi_products.c. */
 #ifndef WEFT_TESTS_DIST_PRODUCTS_H

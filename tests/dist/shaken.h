@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A transport over another that does all that a transport may do, at random: it holds messages back, lets those of
  * different ranks and tags overtake each other, says "not yet" of what has ended, and ends a send when it has copied it, or
  * when it has been received. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attentions over ranks, drawn at random. */
 #ifndef WEFT_TESTS_DIST_SHARED_H
 #define WEFT_TESTS_DIST_SHARED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention over ranks, which are threads here: held to the fp64 reference of the whole, whatever is cut and exchanged, the
  * same bits each time, and as many bytes sent as was said before; also when messages are late and overtake each other. */
 #include "../cmocka_all.h"

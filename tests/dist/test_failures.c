@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that fail: the others are told which one, within the time limit; nothing hangs, and nothing is leaked. */
 #include "../cmocka_all.h"
 

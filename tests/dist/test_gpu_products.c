@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products over ranks with a GPU each, by the fake driver, whose streams do their work as late as they may. */
 #include "../cuda/fake_images.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention over ranks with a GPU each, by the fake driver: its streams do their work as late as they may, so that a copy
  * or a kernel that does not wait for what it needs finds memory as it was before. Messages are staged through pinned
  * memory, or handed to a transport that takes the memory of both. */

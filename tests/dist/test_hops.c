@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who has which rows, what a rank computes at a step, and what is sent for it: every pair that the mask shows is computed
  * once, and whoever computes something has been sent it. */
 #include "../cmocka_all.h"

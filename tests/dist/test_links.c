@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Problems over ranks in simulated time: small cases whose times are worked out by hand, what is sent against what ranks
  * count, and what more bandwidth may do. */
 #include "../cmocka_all.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks by NCCL, with a fake one on the fake driver's streams: what is computed and sent, what is refused, and how it
  * fails. */
 #include "../cuda/fake_images.h"

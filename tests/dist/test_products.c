@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products over ranks, which are threads here: held to the fp64 reference and to one rank's result, whatever is cut
  * and exchanged, the same bits each time, and as many bytes sent as was said before, by the run and by the simulator; also
  * when messages are late and overtake each other. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages between GPUs by way of the host: pieces of them, their order, and how they fail, on the fake driver's late
  * streams. */
 #include "../cuda/fake_images.h"

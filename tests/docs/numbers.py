@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every row of docs/numbers.md is a test, and every test a row: numbers.py TEST..."""
 import re
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/adding-an-order.md works: its file and its two lines make an order that passes the tests of every order."""
 
 import os

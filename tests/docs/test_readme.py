@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """README.md and docs/ tell the truth: commands print what is shown, the C program compiles and runs, links lead
 somewhere, pictures are what their scripts draw.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The decoder of the examples; and its whole sequences as prompts, by the CPU, end with the same logits. */
 #define main decoder
 #include "../../examples/07_decoder.c"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every function of the library while the system fails it, in one process.
  *
  *   test_api [NAME...]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of the library, each made again and again while the system fails it: api.c. A case is one public function. */
 #ifndef WEFT_TESTS_FAULTS_API_H
 #define WEFT_TESTS_FAULTS_API_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions that only compute: they call nothing of the system that could fail. */
 #include "api.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Machines, profiles, problems, plans, orders. */
 #include "api.h"
 

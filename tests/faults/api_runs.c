@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Running problems, and timing and checking them. */
 #include "api.h"
 

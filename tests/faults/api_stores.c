@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What was tuned, and the store of it. The store holds the tuning of one problem, of one candidate. */
 #include "api.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every function that the headers export is a case of the tests of faults, or is named here with the test that has it.
 
     check_api.py SOURCE_TREE

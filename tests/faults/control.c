@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which call fails: see faults.h. */
 #define _GNU_SOURCE
 #include "faults.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of the system that fail on demand: a shared library that stands before the C library (LD_PRELOAD, or linked first),
  * counts calls of some kinds and lets one of them fail, or that one and all after it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operations on files that can fail. What does not fail goes to the system itself, past the C library. */
 #define _GNU_SOURCE
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The log of what a process writes, for tests that cut the power: every open, write, change of size, flush, rename and
  * unlink in its order, as lines of words, each followed by as many bytes as its last word says:
  *

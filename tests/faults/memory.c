@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Allocations that can fail. strdup(), getline(), asprintf(), open_memstream() and so on call these. */
 #include <errno.h>
 #include <malloc.h>

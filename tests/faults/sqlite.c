@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of SQLite that can fail: they do nothing and say that they did not. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

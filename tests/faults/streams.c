@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams (FILE) whose reads and writes go through files.c, where they can fail: the C library's own go past it. */
 #define _GNU_SOURCE
 #include <errno.h>

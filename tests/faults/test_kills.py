@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands that are killed (SIGKILL) at a random call of the system, and two versions of weft on one store.
 
     test_kills.py PATH_TO_WEFT PATH_TO_FAULTS

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tuning store when the power goes: what a writer did is logged, and disks are made of it as they may be found then.
 
     test_power.py PATH_TO_WEFT PATH_TO_STORE_WRITER PATH_TO_FAULTS

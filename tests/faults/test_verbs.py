@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every verb of the command while the system fails it: each single call in turn, and each with all that follow it.
 
     test_verbs.py PATH_TO_WEFT PATH_TO_FAULTS [CASE...]

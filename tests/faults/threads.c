@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starts of threads that can fail, and waiting. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans for a GPU that is none (tests/cuda/fake_driver.h), filled with anything: they are made or refused, and so are
  * launches, which the driver takes no further than their parameters. */
 #include <stdio.h>

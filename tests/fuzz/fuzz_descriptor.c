@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Descriptors filled with anything: the checks answer, plans are made or refused, and what is accepted can be walked. */
 #include <weft/sim.h>
 

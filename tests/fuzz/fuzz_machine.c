@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer target: any bytes as a machine file. What is accepted must be a machine, what is refused must say where. */
 #include <math.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The option parser, fed with command lines: it answers with a status and a terminated message, whatever it is given. */
 #include <stdint.h>
 #include <stdlib.h>

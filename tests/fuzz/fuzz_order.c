@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer target: three bytes that stand for a grid, then any bytes as an order file. What is accepted must visit every
  * tile once, what is refused must say why. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer target: any bytes as a profile's file. What is accepted must be simulable, what is refused must say where. */
 #include <math.h>
 #include <stdlib.h>

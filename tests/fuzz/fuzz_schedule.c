@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer target: any bytes as a schedule in JSON. What is accepted is a schedule that survives being written and read
  * again; what is refused says where. */
 #include <stdlib.h>

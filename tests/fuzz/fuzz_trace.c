@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer target: any bytes as a trace, CSV or binary. What is accepted can be simulated, and counts what it reads; what
  * is refused says where. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Problems and schedules filled with anything, from a fuzzer's input. */
 #ifndef WEFT_TESTS_FUZZ_TAKE_H
 #define WEFT_TESTS_FUZZ_TAKE_H

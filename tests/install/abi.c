@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program that may have been compiled against another version's headers: see abi.py. Whatever it hands to the library lies
  * in front of bytes that nobody may write. */
 #include <math.h>

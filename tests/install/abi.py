@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Programs of other versions run with this library: abi.c, compiled against headers whose structs are shorter (an older
 version's) and longer (a newer one's), beside the headers as they are.
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The examples in other languages are built as a program outside of this tree builds them, and run.
 #   examples.sh BUILD_DIRECTORY cpp|rust
 # Exits 77, which stands for skipped, where there is no compiler.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What is installed has the protections that cmake/hardening.cmake asks for: hardened.py FILE..."""
 import re
 import subprocess

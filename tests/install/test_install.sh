@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The installed tree serves C and C++ programs through pkg-config and through find_package, shared and static.
 #   test_install.sh BUILD_DIRECTORY
 set -eu

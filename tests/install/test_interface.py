@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """scripts/interface.py finds what breaks programs, and tells it from what does not: libraries of a few lines, before and after a
 change."""
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # No test depends on how fast or busy the machine is: none reads a clock or gives up after some seconds. A test that hangs is
 # ended by ctest, after WEFT_TEST_TIMEOUT. Timing belongs to bench/.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # cppcheck has nothing to say, but that a header for C passes structs by value, which it says where C++ includes one.
 set -eu
 cd "$(dirname "$0")/../.."

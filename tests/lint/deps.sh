@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # scripts/deps.sh asks for packages by their names, all that a step needs, where nothing is there yet: run with a PATH of its own
 # and an apt-get that only writes down what it is asked for.
 set -eu

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The environment is read in one place, src/base/environment.c, and in python/weft/_c.py; docs/command.md has a row for every
 variable, which says whether it loads code."""
 import pathlib

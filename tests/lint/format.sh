@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Every C and CUDA file is formatted as .clang-format says.
 set -eu
 cd "$(dirname "$0")/../.."

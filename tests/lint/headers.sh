@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Every public header compiles alone: as C11 by gcc and clang, as C++17, and as CUDA where nvcc is. There the host's half, which
 # takes longer and is C++, is compiled for all of them together. dist_mpi.h needs MPI's header.
 set -eu

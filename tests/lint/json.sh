@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # JSON is built and printed by src/base/json.c, which misses nothing when memory runs out; jansson's own calls do.
 set -eu
 cd "$(dirname "$0")/../.."

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Holds the tree to its layers: layers.py ROOT [BUILD]
 
 ROOT/tests/lint/layers.txt gives the layers. Fails with file, line and rule

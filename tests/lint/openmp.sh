@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # One parallel region, behind the guard against forks: OpenMP's threads do not survive a fork, and a child waits for them
 # forever. Everything else goes through weft_cpu_team() and weft_cpu_for().
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Operations are rows of a table: at most one file asks which one it has. Everything else calls through the row.
 set -eu
 cd "$(dirname "$0")/../.."

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The lint of the layers on a small tree: it passes, and one crossing of each kind makes it fail with file, line and rule."""
 import os
 import subprocess

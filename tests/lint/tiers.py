@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every test has exactly one tier: tiers.py BUILD"""
 import json
 import subprocess

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Warnings are errors in every build that the Makefile tests, and in no other: a newer compiler's warning stops nobody who only builds.
 set -eu
 cd "$(dirname "$0")/../.."

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The workflows of .github/ are right by their schema, tidy, and safe by zizmor's rules: actions are pinned to a commit, tokens may only
 # read. They run what this tree has: .ci/run and targets of the Makefile.
 #   tests/lint/workflows.sh FOLDER

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Machines: the built-in ones against the literature, every error with its file and line, and files gone wrong. */
 #include "../cmocka_all.h"
 

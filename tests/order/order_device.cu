@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The device runs the very orders that the host tests prove: every tile of random grids, and a dynamic walk with real
  * atomics. Exits 77, with one line, where there is no GPU. */
 #include <stdio.h>

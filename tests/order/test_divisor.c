@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Division by a prepared divisor is exact wherever weft uses it. */
 #include "../cmocka_all.h"
 #include "../random.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of tiles of groups: each found where a plain count finds it, from wherever the finger was; wrong bounds clamped.
  */
 #include "../cmocka_all.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every row of orders.def is a bijection from positions to tiles, computed and from a table alike. */
 #include "../cmocka_all.h"
 #include "../random.h"

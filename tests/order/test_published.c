@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The examples that publications work out by hand. */
 #include "../cmocka_all.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Orders across ranks: all parts come by every rank, and at each step every part is at one. */
 #include "../cmocka_all.h"
 #include "../random.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs of keys: they are all of a sequence's leaves, once; the level is the one that takes least; and no more runs are made
  * than there is room for. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sequences, bands and the tiles cut from them, against every pair of query and key. */
 #include "../cmocka_all.h"
 #include "../masks.h"

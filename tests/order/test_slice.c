@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Slices: steps that are exactly the visible ones, for every small slice by counting and for large ones row by row. */
 #include "../cmocka_all.h"
 #include "../random.h"

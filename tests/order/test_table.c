@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Orders of the caller's: what a table has to be, and what a file of tiles may look like. */
 #include "../cmocka_all.h"
 #include "../plans.h"

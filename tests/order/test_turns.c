@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Turns: in every query block each tile that reaches it has one, and waiting for them ends. */
 #include "../cmocka_all.h"
 

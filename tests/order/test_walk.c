@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Workers: every tile exactly once, steps that are exactly the visible ones, directions that alternate. */
 #include "../cmocka_all.h"
 #include "../random.h"

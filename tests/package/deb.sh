@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The Debian packages: lintian finds neither errors nor warnings; in a new chroot of this release they install, work, and are removed
 # without a trace. Exits 77, which stands for skipped, where there is no debootstrap, no root, or no archive.
 #   deb.sh [FOLDER]    with packages that are there already

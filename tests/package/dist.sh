@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The source tarball builds without git: unpacked into an empty folder it configures, builds, and its command and a unit test run. It
 # makes the same tarball again.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Two builds of the same source in two folders give the same bits: the tarball, the libraries, the command and the wheel.
 # Exits 77, which stands for skipped, where pip cannot bring what makes a wheel.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The bill of materials beside the tarball: it lists every file of it with the right digest, and what cmake/dependencies.cmake finds; it
 # is made again with the same bits; and a validator of SPDX accepts it. Exits 77, which stands for skipped, where pip cannot bring that.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The wheel needs nothing but Python and glibc: it is made, installed in a new virtual environment, and used there. Tells its size, and
 # how long the installation and the first answer took, on a clock and of CPU time. Exits 77, which stands for skipped, where pip cannot bring what makes it.
 #   wheel.sh [WHEEL]    one that is there already

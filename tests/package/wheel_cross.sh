@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The wheel for the other of x86-64 and aarch64: it is made here, and its command runs under qemu with the libraries that it brings.
 # Exits 77, which stands for skipped, without the other architecture's compiler or qemu.
 #   wheel_cross.sh [WHEEL]    one that is there already

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans with an order of the caller's. */
 #include "../cmocka_all.h"
 #include "../plans.h"

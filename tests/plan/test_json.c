@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* JSON of which a part could not be made is null as a whole. */
 #include <stdlib.h>
 

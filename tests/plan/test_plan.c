@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans: what is chosen, what is refused, how they describe themselves, and the checks before they run. */
 #include "../cmocka_all.h"
 #include "../plans.h"

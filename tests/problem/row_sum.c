@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* row-sum: y[i] is the sum of row i of x, a row-major fp32 matrix of rows x columns. */
 #include <inttypes.h>
 #include <stddef.h>

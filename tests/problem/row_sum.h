@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The operation row-sum: y[i] is the sum of row i of x. */
 #ifndef ROW_SUM_H
 #define ROW_SUM_H

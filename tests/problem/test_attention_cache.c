@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* KV caches as problems: what is refused, with its message; sizes and strides; which buffers there are; what overlaps. */
 #include "../cmocka_all.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lengths of sequences: what is refused, when the plan is made and when it runs; what a problem asks for; how much it
  * computes. */
 #include "../cmocka_all.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Block masks and tree masks: what they show, the steps that follow, what is refused, and what the simulator loads. */
 #include "../cmocka_all.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention backward as an operation: its plan is made, described, simulated and refused like any other. What it computes
  * is held to the reference in tests/cpu/attention. */
 #include "../cmocka_all.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The generator of dropout: known answers, and how many weights are dropped. */
 #include "../cmocka_all.h"
 #include "../random.h"

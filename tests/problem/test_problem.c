@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Problems: every bad field is named, with its value and what is allowed; defaults are filled in. */
 #include "../cmocka_all.h"
 

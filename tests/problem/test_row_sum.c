@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One file and one row add an operation that runs, is simulated and is tuned like any other. */
 #include "../cmocka_all.h"
 

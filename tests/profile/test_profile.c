@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kernel profiles: the built-in ones, every error with its file and line, which one a plan gets, and what its numbers do.
  */
 #include <math.h>

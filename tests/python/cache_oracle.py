@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention over a KV cache in NumPy and fp64: pages, appended keys, rotation. And random problems of that kind for hypothesis."""
 
 import numpy as np

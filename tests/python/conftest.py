@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same examples on every run, so that a failure comes back; WEFT_RANDOM=1 draws others each time."""
 
 import os

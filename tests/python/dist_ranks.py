@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One rank of weft.dist, in a process of its own; test_dist.py starts them: dist_ranks.py torch RANK SIZE FILE, or, under mpirun,
 dist_ranks.py mpi. Ends with status 0 when all is well."""
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # FlashAttention's own tests through weft.flash_attn. They are not part of this repository: TESTS is tests/test_flash_attn.py of a
 # checkout of FlashAttention, or FlashAttention-3's, hopper/test_flash_attn.py.
 #   tests/python/flash_attention.sh TESTS [DEVICE] [arguments of pytest]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plugin of pytest that runs FlashAttention's own tests on weft.flash_attn: see flash_attention.sh.
 
 The tests import the package flash_attn or the module flash_attn_interface, helpers included. Here these are weft.flash_attn, with

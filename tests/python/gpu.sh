@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The Python package on a GPU: torch, CuPy, JAX and transformers, each where it is importable, with pytest and hypothesis.
 #   tests/python/gpu.sh [LIBRARY] [arguments of pytest]
 # LIBRARY is a libweft.so with kernels (default: build/release/libweft.so); the package is taken from python/. WEFT_PYTHON names the

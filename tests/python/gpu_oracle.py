@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results on a GPU, held to fp64: the error may be twice that of the best that torch has for the same inputs and dtype."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of JAX share: its devices, arrays on them, fp64."""
 
 import contextlib

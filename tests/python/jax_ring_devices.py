@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """weft.jax.ring_attention() on four devices of the CPU, beside weft.attention() of the whole. A process of its own: JAX counts devices once."""
 
 import os

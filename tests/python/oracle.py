@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention in NumPy and fp64, and the error that a dtype allows."""
 
 import numpy as np

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The Python package as it is in python/, in a virtual environment of the project's own; wheel.sh looks at the installed one.
 #   tests/python/run.sh LIBRARY FOLDER [FAKE_DRIVER FAKE_LIBRARY FAKE_NCCL]
 # LIBRARY is the libweft.so to test; FOLDER holds the environment between runs; the fakes of tests/cuda stand for a GPU.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Problems for hypothesis: small, ragged, grouped, causal with any offset, in any layout and memory order."""
 
 import numpy as np

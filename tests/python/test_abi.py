@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The structures in weft/_c.py are those of the headers, field by field."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """weft.attention on NumPy arrays against fp64."""
 
 import concurrent.futures

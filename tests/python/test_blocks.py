@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Block masks and tree masks against dense masks in NumPy, and against torch's flex_attention."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """weft.attention() over KV caches: pages, appended keys, rotation; NumPy against fp64."""
 
 import cache_oracle

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """weft.cascade_attention(): the same as attention of whole sequences, of which the first keys are the same."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """weft.combine(): parts of an attention are the attention over all keys, whatever their number, dtype and layout."""
 
 import numpy as np

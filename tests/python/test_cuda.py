@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The way to a GPU without one: arrays of a made-up CuPy on the fake driver of tests/cuda, whose device memory is the host's."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Orders of the caller's own: arrays and functions."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention over ranks: threads here, processes by torch and by MPI in dist_ranks.py."""
 
 import importlib.util

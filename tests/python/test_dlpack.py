@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays that speak only DLPack and the array API."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The examples of the manuals and of the README run."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The backends for vLLM and SGLang, driven through stubs of these engines: prefill, mixed batches and decode over a paged cache, beside
 plain attention of each request's whole history in fp64."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad arguments: the right exception, one clear message."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every public name has a docstring with an example, and the examples run."""
 
 import doctest

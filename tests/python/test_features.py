@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an attention may have beside Q, K and V: masks, soft caps, sinks, slopes, biases, dropout, lengths; NumPy against fp64."""
 
 import inspect

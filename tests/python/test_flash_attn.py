@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """weft.flash_attn: the signatures and the meaning of FlashAttention's interface, against dense attention in fp64."""
 
 import inspect

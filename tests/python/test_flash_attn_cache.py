@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """weft.flash_attn over KV caches: signatures, and what upstream says they mean, against fp64."""
 
 import inspect

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """weft on torch and CuPy arrays of an NVIDIA GPU, against fp64 and torch's own kernels. JAX arrays are in test_jax.py."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an attention may have beside Q, K and V on an NVIDIA GPU, through the torch operator and weft.flash_attn, against fp64."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """weft.grouped_matmul(): each group is the product that it is, on NumPy arrays against fp64, and on torch where there is one."""
 
 import numpy as np

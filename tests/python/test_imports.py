@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The package's modules depend one way: no module reaches itself through its imports, those inside functions included."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """weft on JAX arrays and weft.jax: on the CPU, and on a GPU where JAX has one."""
 
 import numpy as np

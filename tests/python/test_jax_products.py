@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """weft.matmul, weft.linear and weft.grouped_matmul on JAX arrays: called, under jit and vmap, differentiated. What is right comes from
 NumPy in fp64, and from JAX's own derivatives of the plain formula in fp64."""
 

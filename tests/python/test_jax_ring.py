@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Context parallelism in JAX, on devices of the CPU; jax_ring_devices.py is what runs."""
 
 import os

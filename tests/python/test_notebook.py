@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The notebooks of examples/ run from top to bottom, and show what a notebook shows."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of docs/numbers.md that hold on a GPU, too, with torch's tensors: the tests of that name in tests/cpu have all of the rows."""
 
 import math

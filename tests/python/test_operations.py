@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rows of operations.py, and backward attention, which is a plan like any other."""
 
 import numpy as np

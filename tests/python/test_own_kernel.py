@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The examples of docs/own-kernel.md run, small, and say what the page says of them."""
 
 import os

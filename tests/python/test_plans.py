@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans, schedules, machines, the simulator and their pictures."""
 
 import dataclasses

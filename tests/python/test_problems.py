@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Problems and schedules are checked when they are made, by the library and with its messages."""
 
 import dataclasses

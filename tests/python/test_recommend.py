@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """weft.recommend(): the search behind `weft plan`."""
 
 import pytest

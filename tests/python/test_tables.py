@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """weft.sweep(): tables and plots; and what a prompt and a notebook show of results."""
 
 import csv

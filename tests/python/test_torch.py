@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """weft on torch tensors and weft.torch, against torch's own attention, on the CPU."""
 
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The torch operator with everything that an attention may have: results, gradients, torch.compile, torch's rules for operators."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traces from arrays: they say what a file says, and what is wrong with them."""
 
 import numpy as np

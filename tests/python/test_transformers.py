@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """attn_implementation="weft" gives the logits of "sdpa", on small models with random weights; of "eager", or an error that says why not,
 on a model of each family that wants more of an attention than q, k, v and a mask; and of padded and packed batches."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which arguments of transformers' attention weft takes: the rule by itself, without torch and transformers."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """transformers' caches through weft: a StaticCache, whose keys are more than there are tokens, and the paged cache of continuous batching.
 Tokens are those of eager attention."""
 

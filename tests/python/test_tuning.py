@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tuning, and plans that take what was tuned."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """src/xla/ffi.h lays structures out as the header does that jaxlib carries."""
 
 import os

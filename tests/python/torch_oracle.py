@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention in torch, differentiable and dense, with everything that weft.attention() takes. Masks and dropout are the oracle's."""
 
 import numpy as np

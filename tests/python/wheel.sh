@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # `pip install .` in a new virtual environment: the package, the library and the command are there and run; nothing outside of the
 # environment is installed, and no CUDA kernel compiled where there is no GPU. Packages that are missing are named.
 # Exits 77, which stands for skipped, where pip cannot bring the build backend.

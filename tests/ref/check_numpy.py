@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares libweft with NumPy in float64: check_numpy.py PATH_TO_LIBWEFT
 
 Exit status: 0 when all agree, 1 when something does not, 2 on bad usage, 77 when NumPy is missing.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the tests of the reference share: random and guarded buffers, tensors of an attention, distances. */
 #ifndef WEFT_TESTS_REF_TENSORS_H
 #define WEFT_TESTS_REF_TENSORS_H

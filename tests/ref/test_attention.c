@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention row by row: closed forms, a triple loop of its own, masks, layouts, borders, NaN and infinities. */
 #include "tensors.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients against finite differences of a forward pass of the test's own, in doubles that mirror the storage. */
 #include "tensors.h"
 

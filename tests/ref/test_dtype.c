@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Storage formats: every pattern survives, every rounding goes to the nearest, ties to even. */
 #include "tensors.h"
 

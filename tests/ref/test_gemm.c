@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The matrix product element by element: a loop of the test's own, all majors, leading dimensions, dtypes, alpha, beta. */
 #include "../plans.h"
 #include "tensors.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tile by tile is row by row: every order, sweep and dispatch gives the result of the reference, to one ulp of fp32. */
 #include "../plans.h"
 #include "ref/rounds.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A headless Chromium, driven through its DevTools pipe; nothing but Python's own library."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pages for everyone: axe-core finds no violation at any width and in either theme; keyboard and touch reach what a mouse does.
 
     test_access.py PATH_TO_WEFT FOLDER_FOR_SCREENSHOTS

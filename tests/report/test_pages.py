@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pages in a real browser: no errors, played to the end, the numbers of the JSON, two widths, two themes.
 
     test_pages.py PATH_TO_WEFT FOLDER_FOR_SCREENSHOTS

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plots: what is drawn, and what is refused. */
 #include "../cmocka_all.h"
 

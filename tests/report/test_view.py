@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """weft view without a browser: the data that a page holds, the still, the text, and what is refused.
 
     test_view.py PATH_TO_WEFT

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the kernels here were measured on a machine, the search goes by their model: it recommends what a plan takes there
  * by default, whether or not the device is here, and nothing is cheaper by the model. */
 #include "../cmocka_all.h"

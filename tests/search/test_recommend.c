@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the search recommends, held to a whole simulation of every candidate, on problems and machines drawn at random: no
  * candidate is more than 1 % faster, and none within 1 % of the fastest reads 5 % less from DRAM. */
 #include "../cmocka_all.h"

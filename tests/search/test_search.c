@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The enumerator of schedules, and the search by simulation that stands on it. */
 #include "../cmocka_all.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulator against the counters of launches on an H200. Nothing was fitted to the attentions; to the GEMMs, the load of hopper-gemm.
 
     check_launches.py PATH_TO_WEFT

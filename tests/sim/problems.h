@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Machines, and small random problems and schedules, for the tests of the simulator. */
 #ifndef WEFT_TESTS_SIM_PROBLEMS_H
 #define WEFT_TESTS_SIM_PROBLEMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The cache of pieces: strict LRU against a naive one, what a draw from the oldest must still keep, and that it is a draw.
  */
 #include <string.h>

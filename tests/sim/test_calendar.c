@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calendar of a cache's old pieces against a search of all of them. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fp8: simulated, on machines that have a rate for it, and refused by everything that would compute with it. */
 #include "../cmocka_all.h"
 

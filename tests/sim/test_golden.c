@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Exact counts of a table of simulations, as they were when last looked at: a change of the simulator shows here, row by
  * row. WEFT_UPDATE_GOLDEN=1 in the environment writes the file anew. */
 #include <inttypes.h>

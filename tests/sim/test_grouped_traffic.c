@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Grouped products, simulated: traffic counted by hand, and one group as the product that it is. */
 #include "problems.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How long the memory takes: hits behind misses, writes that wait for an idle DRAM, requests for the same lines. */
 #include "problems.h"
 #include "sim/memory.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator under an order of the caller's: a table that holds an order of ours is counted as that order is. */
 #include "problems.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Keys in pages, simulated: against keys in one piece, and what lists of pages share. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Progress of a simulation: steps done of those in all, told in order, for whole runs, limited ones and curves. */
 #include "problems.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A recording tells what weft_simulate() counts: visit by visit, frame by frame, and no tile is missing. */
 #include <math.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator against a replay, sector by sector, through the plainest LRU there is; and against itself over many sizes
  * of the L2. All of it on a machine whose workers keep step. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reuse distances: against a naive stack, against caches of every size, and against the closed forms. */
 #include <math.h>
 #include <stdlib.h>

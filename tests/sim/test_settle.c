@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Long launches in part: when one has settled, and what is forecast of the rest. */
 #include "problems.h"
 

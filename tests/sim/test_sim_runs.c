@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decode, simulated: workers share the steps of all tiles in runs. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention backward whose adds take turns: who waits, for how long, and what is counted. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every simulation must satisfy: counts that no order can change, sums that add up, arguments that are checked. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention backward in the simulator: what a step adds to, at which level, and passes of their own for dQ. */
 #include "problems.h"
 #include "sim/memory.h"

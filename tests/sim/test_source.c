@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Traces and other sources: a plan's trace counts what the plan counts, bad traces are refused, and records may come in any
  * order that keeps each tile's own. */
 #include <math.h>

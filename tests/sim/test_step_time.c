@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a step of attention costs beside its products and exponentials, alone on an SM and beside another CTA. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The timing wheel against a list of events that is searched for the next one. */
 #include <string.h>
 

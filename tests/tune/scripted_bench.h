@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Linked in place of src/bench/bench_time.c: a plan takes as long as the test says, on a clock that nothing else moves. */
 #ifndef WEFT_TESTS_TUNE_SCRIPTED_BENCH_H
 #define WEFT_TESTS_TUNE_SCRIPTED_BENCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes rows for as long as it lives, and says the number of each when it is in the store: for tests that kill it.
  *   store_writer FIRST
  */

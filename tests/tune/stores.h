@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A store of the test's own, in a folder of its own. */
 #ifndef WEFT_TESTS_TUNE_STORES_H
 #define WEFT_TESTS_TUNE_STORES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the model says of candidates, and what becomes of those that it says nothing about. */
 #include "../cmocka_all.h"
 

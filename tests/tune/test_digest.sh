@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # weft_build(), by which tunings are kept: in a copy of the tree, what changes a backend's schedules or kernels changes its digest;
 # comments, formatting and the other backend's code do not.
 set -eu

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tuning store under faults, from the outside: nothing is lost but the row in flight, and nobody crashes.
 
     test_faults.py PATH_TO_WEFT PATH_TO_STORE_WRITER

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Classes of problems, keys, and schedules as words. */
 #include "../cmocka_all.h"
 

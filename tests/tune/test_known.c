@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of tunings in memory: it forgets the oldest, and stays small. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans come and go: in sixteen threads at once, in children of forks, and by the thousand in one process whose memory
  * stays as it is. Whoever computes has what one thread alone has. */
 #include "../cmocka_all.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tuning on the CPU: modes of a plan, what the race does, what is looked up where. Times are scripted, so that nothing here
  * depends on how fast or busy the machine is. */
 #include "scripted_bench.h"

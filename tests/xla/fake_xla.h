@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An XLA that is none: a call frame to fill, and the few functions of its interface that a handler may call. */
 #ifndef WEFT_TESTS_XLA_FAKE_XLA_H
 #define WEFT_TESTS_XLA_FAKE_XLA_H

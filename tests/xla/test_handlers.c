@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The handlers for XLA, called as XLA calls them: by a made-up XLA, on the CPU and on the fake CUDA driver. */
 #include "../cuda/fake_images.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * What every order is made of: division without dividing, the tile, and the order itself.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * block-first and its swizzled form: one query block of every head before the next block.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Block masks and tree masks: pairs of query and key that see each other, where a band does not say it all.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Orders made of bands: group, serpentine, its swizzled form, and for attention longest-first.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * head-first, its swizzled form, and reverse: all query blocks of a head before the next head.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * hilbert: a space-filling curve over any rectangle, computed from the position in O(log) steps.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * The orders: their numbers, how one is prepared, and the tile at a position.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** Where the keys of a KV cache lie: pages that lists name.
  *
  * Columns are those of the sequences: a batch's own, or in a packed batch one sequence's behind the other's, as many for

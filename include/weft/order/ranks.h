@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Orders across ranks: which part of the keys a rank takes at which step.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * How far the tiles of a grid reach: the rows of each tile and the steps that those rows see.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** Decode: who reads which keys of a batch of sequences, and in which order results are added up.
  *
  * The keys of a sequence are cut into leaves of WEFT_LEAF keys, counted from its first key. Results of leaves are merged as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Sequences and bands: where the queries and keys of a sequence lie, and which keys each of its queries sees.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Slices: which columns a row sees, and which steps a tile therefore visits.
  *

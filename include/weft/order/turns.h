@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * Turns: in which order the tiles of a backward pass add into a step's sums.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file
  * A worker's view: my next tile, its first step, last step and direction.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bf16, 8 x 12, by the instruction that multiplies 2 x 4 by 4 x 2: 24 accumulators of 2 x 2, 4 vectors of A, 1 or 2 of B at
  * a time. */
 #include "cpu/aarch64/narrow.h"

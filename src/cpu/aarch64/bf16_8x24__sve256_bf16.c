@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bf16, 8 x 24, by the instruction that multiplies 2 x 4 by 4 x 2 in each 128 bits of a register: the same two rows of A in
  * both, four columns of B. 24 accumulators of 2 x 4, 4 pairs of rows of A, one at a time, 6 vectors of B. */
 #include "cpu/aarch64/narrow.h"

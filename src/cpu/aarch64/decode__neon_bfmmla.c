@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decode in bf16: up to eight queries against a long cache of keys and values, read unpacked. One query takes bfdot, key by
  * key. Two to eight take bfmmla, whose blocks of two by two hold pairs of queries; scores of two queries take bfdot. */
 #include <string.h>

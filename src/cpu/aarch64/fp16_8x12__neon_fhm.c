@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fp16, 8 x 12, by the instruction that multiplies halves and adds to floats: products are exact, sums are those of fp32.
  */
 #include "cpu/aarch64/transpose.h"

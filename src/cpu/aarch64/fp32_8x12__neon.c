@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fp32, 8 x 12. */
 #include "cpu/aarch64/transpose.h"
 #include "cpu/aarch64/vector__neon.h"

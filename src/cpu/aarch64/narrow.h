@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Floats to bf16, four values of a column after each other: what the bf16 kernels take as B. */
 #ifndef WEFT_CPU_AARCH64_NARROW_H
 #define WEFT_CPU_AARCH64_NARROW_H

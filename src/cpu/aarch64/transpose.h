@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Transposing and widening small squares while packing. */
 #ifndef WEFT_CPU_AARCH64_TRANSPOSE_H
 #define WEFT_CPU_AARCH64_TRANSPOSE_H

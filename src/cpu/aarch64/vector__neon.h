@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Vectors of four floats. Arithmetic on vec and ints is by operators. */
 #ifndef WEFT_CPU_AARCH64_VECTOR__NEON_H
 #define WEFT_CPU_AARCH64_VECTOR__NEON_H

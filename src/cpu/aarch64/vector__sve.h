@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Vectors as long as the compiler is told by -msve-vector-bits. Arithmetic on vec and ints is by operators. */
 #ifndef WEFT_CPU_AARCH64_VECTOR__SVE_H
 #define WEFT_CPU_AARCH64_VECTOR__SVE_H

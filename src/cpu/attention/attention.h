@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU's attention. */
 #ifndef WEFT_CPU_ATTENTION_ATTENTION_H
 #define WEFT_CPU_ATTENTION_ATTENTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention backward. With S the scores, P the weights, g the gradient of the output and delta = g . o of each query:
  *   P = 2^(factor S - lse2)    dP = g V^T    dS = P (dP - delta)    dV = P^T g    dQ = scale dS K    dK = scale dS^T Q
  * With dropout, P in dV and dP are multiplied by what is kept; a cap multiplies dS by its slope. All of it transposed, as

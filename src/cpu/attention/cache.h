@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a run of an attention with a KV cache begins with. */
 #ifndef WEFT_CPU_ATTENTION_CACHE_H
 #define WEFT_CPU_ATTENTION_CACHE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decode: attention of a few queries against many keys, as when a model writes one token at a time. Reading K and V takes
  * the time, so all threads share the keys and read them once, unpacked. A tile has all queries that share a kv head; its
  * steps are parts of the keys, of a fixed length (split-K). The walk says which worker begins which tile and in which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decode, a few queries over many keys: threads share the keys of a tile. */
 #ifndef WEFT_CPU_ATTENTION_DECODE_H
 #define WEFT_CPU_ATTENTION_DECODE_H

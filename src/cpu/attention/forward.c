@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention forward. K and V are packed once, for all queries and all heads that share them, or by each thread for the head
  * that it works on. Besides that, memory is a tile of queries and one panel of scores a thread. */
 #include <math.h>

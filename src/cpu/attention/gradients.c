@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a backward pass begins and ends with: packing the queries, the gradient of the output, keys and values, and the two
  * numbers that each query needs; storing the gradients of the queries and the sinks. */
 #include "cpu/attention/gradients.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the CPU's backward pass packs, and how it is cut: keys in tiles, keys and queries in blocks. */
 #ifndef WEFT_CPU_GRADIENTS_H
 #define WEFT_CPU_GRADIENTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* K and V, packed once for all queries and all heads that share them. */
 #include "cpu/attention/kv.h"
 

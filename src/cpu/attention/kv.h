@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* K and V, packed. */
 #ifndef WEFT_CPU_ATTENTION_KV_H
 #define WEFT_CPU_ATTENTION_KV_H

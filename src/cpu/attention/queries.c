@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An online softmax in base 2 on panels of queries, against one block of packed keys after another. */
 #include "cpu/attention/queries.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A tile of queries against blocks of packed keys: what the forward pass and decode are made of. */
 #ifndef WEFT_CPU_ATTENTION_QUERIES_H
 #define WEFT_CPU_ATTENTION_QUERIES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of a panel of scores before they are weights, and of weights before they meet V. */
 #include "cpu/attention/scores.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of a panel of scores before they are weights: cap, slopes, bias, block masks and tree masks; and of weights
  * before they meet V: dropout.
  * A panel has one row for each key and one column for each query, as weft_cpu_panel has it. */

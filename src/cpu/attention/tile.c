@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tiles of attention for this host. */
 #include "cpu/attention/tile.h"
 #include "cpu/costs.h"

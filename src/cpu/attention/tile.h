@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tiles of attention for this host. */
 #ifndef WEFT_CPU_ATTENTION_TILE_H
 #define WEFT_CPU_ATTENTION_TILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GEMM with no more tiles than threads: work stealing inside tiles. A tile's columns of blocks are taken one by one, first
  * by its own worker, then by idle ones. A is read unpacked and each column packs its B, so columns are independent and
  * their sums do not depend on who computes them. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GEMM with no more tiles than threads: threads share a tile by columns of blocks. */
 #ifndef WEFT_CPU_GEMM_COLUMNS_H
 #define WEFT_CPU_GEMM_COLUMNS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cost of a GEMM's tiles on this host, in products of one value of k. */
 #ifndef WEFT_CPU_GEMM_COST_H
 #define WEFT_CPU_GEMM_COST_H

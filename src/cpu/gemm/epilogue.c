@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a tile whose product has an epilogue: its results in fp32, row by row, then what is stored of them. */
 #include <stdlib.h>
 

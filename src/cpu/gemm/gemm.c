@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GEMM: operands packed slice of k by slice of k, then blocks over each tile. */
 #include "cpu/gemm/gemm.h"
 

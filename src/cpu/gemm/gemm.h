@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU's GEMM. */
 #ifndef WEFT_CPU_GEMM_GEMM_H
 #define WEFT_CPU_GEMM_GEMM_H

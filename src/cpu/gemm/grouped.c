@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Grouped products: the tiles of a GEMM, each of the product of its group. */
 #include "cpu/gemm/grouped.h"
 

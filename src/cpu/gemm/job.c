@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The pieces of a GEMM: panels packed, a tile cut in panels, a thread's memory. */
 #include "cpu/gemm/job.h"
 

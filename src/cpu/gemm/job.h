@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the CPU's GEMM share: a job, its operands, and the memory of a thread. */
 #ifndef WEFT_CPU_GEMM_JOB_H
 #define WEFT_CPU_GEMM_JOB_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stores the sums of a GEMM to C. */
 #include "cpu/gemm/job.h"
 #include "cpu/kernel/convert.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tiles of a GEMM for this host. */
 #include "cpu/gemm/tile.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tiles of a GEMM for this host. */
 #ifndef WEFT_CPU_GEMM_TILE_H
 #define WEFT_CPU_GEMM_TILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Vectors of four floats in GNU C, for any processor. Arithmetic on vec and ints is by operators. */
 #ifndef WEFT_CPU_GENERIC_VECTOR__GENERIC_H
 #define WEFT_CPU_GENERIC_VECTOR__GENERIC_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which kernels this processor can run, and which are taken. */
 #include <pthread.h>
 #include <string.h>

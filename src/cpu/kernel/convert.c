@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of elements to floats and back. */
 #include "cpu/kernel/convert.h"
 

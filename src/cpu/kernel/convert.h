@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of elements to floats and back. */
 #ifndef WEFT_CPU_KERNEL_CONVERT_H
 #define WEFT_CPU_KERNEL_CONVERT_H

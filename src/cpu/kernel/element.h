@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One element to a float and back, inlined into loops over many. */
 #ifndef WEFT_CPU_ELEMENT_H
 #define WEFT_CPU_ELEMENT_H

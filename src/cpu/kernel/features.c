@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Asking the processor, and the system, what they have. */
 #include "cpu/kernel/features.h"
 

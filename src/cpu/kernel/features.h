@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What this processor has, beyond what its architecture guarantees. */
 #ifndef WEFT_CPU_FEATURES_H
 #define WEFT_CPU_FEATURES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a kernel is, and which one is taken.
  *
  * All products are made of blocks: a few rows of A times a few columns of B, the sums in registers. Both operands are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Teams of threads. */
 #include "cpu/thread/team.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Teams of threads. Every parallel region goes through here, so that each respects the guard against forks. */
 #ifndef WEFT_CPU_THREADS_H
 #define WEFT_CPU_THREADS_H

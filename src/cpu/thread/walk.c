@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Work over threads. A tile's result depends on the tile and its direction alone, never on who computes it. */
 #include "cpu/thread/walk.h"
 

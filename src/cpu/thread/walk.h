@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Walks over threads: who visits which tile, and in which memory. */
 #ifndef WEFT_CPU_THREAD_WALK_H
 #define WEFT_CPU_THREAD_WALK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bf16, 32 x 32, in tile registers: 4 of sums, 2 of A, 2 of B, each 16 rows of 64 bytes. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bf16, 8 x 48, by the instruction that adds products of pairs: 24 accumulators, 3 vectors of B, pairs of A broadcast one
  * at a time. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decode in bf16: up to sixteen queries against a long cache of keys and values. Unpacked keys are the rows of a tile
  * register; values are paired as they are read. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fp16, 12 x 32: halves in memory, floats in registers. AVX-512's multiplications of halves round every sum to a half,
  * which the bound on the error does not allow; so both operands are widened, which is exact: B as it is loaded, and A,
  * whose values are broadcast one at a time, a stretch of k ahead, into the L1. */

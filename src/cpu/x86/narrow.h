@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Floats to bf16, and pairs of rows to rows of pairs: what both kernels of bf16 take as B. */
 #ifndef WEFT_CPU_X86_NARROW_H
 #define WEFT_CPU_X86_NARROW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Vectors of sixteen floats. Arithmetic on vec and ints is by operators. */
 #ifndef WEFT_CPU_X86_VECTOR__AVX512_H
 #define WEFT_CPU_X86_VECTOR__AVX512_H

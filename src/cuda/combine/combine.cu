@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Combines parts of an attention: see params.h. */
 #include "cuda/combine/params.h"
 #include "cuda/ptx/grid.cuh"

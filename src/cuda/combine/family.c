@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The combine kernel's host side. */
 #include <inttypes.h>
 #include <string.h>

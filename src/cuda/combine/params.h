@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The combine kernel's parameters: plain C for the host, and CUDA for the kernel.
  *
  * A CTA takes tiles of rows, in the plan's order. A thread has one chunk of a row at a time: it weighs the terms by their

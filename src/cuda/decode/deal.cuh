@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which run a CTA takes: include/weft/order/runs.h, by the lanes of a warp for 32 sequences at a time; or from the list
  * that list.cuh makes. There are fewer than 2^31 leaves. */
 #ifndef WEFT_CUDA_DECODE_DEAL_CUH

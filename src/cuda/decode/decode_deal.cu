@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The launch of weft_plan_prepare() for the decode kernel, whatever its variant. */
 #include "cuda/decode/list.cuh"
 

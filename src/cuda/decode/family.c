@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The decode kernel's host side: which variant, its launches, and their parameters. */
 #include <inttypes.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parameters of the decode kernel that follow from a plan and its data; those of multi-head latent attention have them,
  * too. */
 #ifndef WEFT_CUDA_DECODE_FILL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decode: attention of few queries over the keys of a cache. Reading K and V takes the time; all else hides behind it.
  *
  * A CTA takes runs of keys (deal.cuh), and of every leaf of a run each warp has a quarter, which it loads itself, blocks

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What weft_plan_prepare() does: one CTA makes the list of all runs, longest first, from which workers take the next as
  * they come to an end. Whole runs are in the order of include/weft/order/runs.h, so that neighbours read neighbouring
  * memory; shorter ones are behind, sorted by their leaves. A node's place in the workspace is the same with and without a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A warp's blocks of K and V: 16 keys at a time from the cache, or, where keys are appended, from what is new. */
 #ifndef WEFT_CUDA_DECODE_LOAD_CUH
 #define WEFT_CUDA_DECODE_LOAD_CUH

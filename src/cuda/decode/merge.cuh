@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The launch that merges what runs of one sequence left. Its warps are side by side on parts of a row's tree, or, where a
  * sequence is few runs, on rows. */
 #ifndef WEFT_CUDA_DECODE_MERGE_CUH

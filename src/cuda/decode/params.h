@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The decode kernel's parameters and variants: plain C for the host, and CUDA for the kernel.
  *
  * Two launches of a run. `main`: CTAs take runs of keys of a sequence (include/weft/order/runs.h) and leave the sums of

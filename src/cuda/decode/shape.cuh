@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the decode kernel knows when it is compiled. */
 #ifndef WEFT_CUDA_DECODE_SHAPE_CUH
 #define WEFT_CUDA_DECODE_SHAPE_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Outputs, and sums that wait to be merged. */
 #ifndef WEFT_CUDA_DECODE_STORE_CUH
 #define WEFT_CUDA_DECODE_STORE_CUH

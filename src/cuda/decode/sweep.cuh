@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A warp's part of a leaf: scores, weights and sums of its keys. Products have keys, or the output's columns, as the long
  * side and the rows of queries as the narrow one, so that none of it is wasted on few queries. */
 #ifndef WEFT_CUDA_DECODE_SWEEP_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/driver/context.h"
 
 weft_status weft_cuda_context_take(weft_cuda_context *gpu, int device, weft_message *message) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A GPU to work on: its driver and a context, for whoever holds memory, streams or events there without a plan. */
 #ifndef WEFT_CUDA_DRIVER_CONTEXT_H
 #define WEFT_CUDA_DRIVER_CONTEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The CUDA driver, found at run time: nothing of CUDA is linked, so one library serves machines with and without a GPU. */
 #ifndef WEFT_CUDA_DRIVER_DRIVER_H
 #define WEFT_CUDA_DRIVER_DRIVER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels compiled ahead of time and carried inside the library. */
 #ifndef WEFT_CUDA_DRIVER_MODULE_H
 #define WEFT_CUDA_DRIVER_MODULE_H

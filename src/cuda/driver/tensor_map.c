@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/driver/tensor_map.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tensor maps: what the copy engine of a Hopper or later GPU has to know of a tensor in device memory. */
 #ifndef WEFT_CUDA_DRIVER_TENSOR_MAP_H
 #define WEFT_CUDA_DRIVER_TENSOR_MAP_H

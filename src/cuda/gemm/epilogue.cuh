@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The epilogue of a product in kernels: what both of them load. */
 #ifndef WEFT_CUDA_GEMM_EPILOGUE_CUH
 #define WEFT_CUDA_GEMM_EPILOGUE_CUH

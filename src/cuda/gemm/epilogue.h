@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The epilogue of a product on a GPU, from the host's side: what kernels get of it, and the sums of columns, which a second
  * launch adds up. */
 #ifndef WEFT_CUDA_GEMM_EPILOGUE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What kernels get of a product's epilogue: plain C for the host, and CUDA for the kernels. */
 #ifndef WEFT_CUDA_GEMM_EPILOGUE_PARAMS_H
 #define WEFT_CUDA_GEMM_EPILOGUE_PARAMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The portable GEMM, from the host's side: which variant, and the parameters of a launch. */
 #include <inttypes.h>
 #include <math.h>

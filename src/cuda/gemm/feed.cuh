@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the walk to shared memory: which tile is next, and the copies of its A and B. */
 #ifndef WEFT_CUDA_GEMM_FEED_CUH
 #define WEFT_CUDA_GEMM_FEED_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parameters of a launch of the portable GEMM, alone or as a part of others. */
 #ifndef WEFT_CUDA_GEMM_FILL_H
 #define WEFT_CUDA_GEMM_FILL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The portable GEMM's pieces of a product with an epilogue: from sums in shared memory to C. */
 #ifndef WEFT_CUDA_GEMM_FINISH_CUH
 #define WEFT_CUDA_GEMM_FINISH_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Adds up the shares of the sums of columns that a product has left: see epilogue_params.h. */
 #include "cuda/gemm/epilogue_params.h"
 #include "cuda/ptx/grid.cuh"

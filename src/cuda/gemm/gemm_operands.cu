@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes operands of fp32 products along k, in parts of bf16 or rounded to TF32: see operands_params.h. */
 #include "cuda/gemm/operands_params.h"
 #include "cuda/ptx/grid.cuh"

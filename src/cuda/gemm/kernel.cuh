@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The portable GEMM: tiles of C by mma.sync, from a ring of stages in shared memory that cp.async fills.
  *
  * All threads of a CTA copy, and all multiply. The steps of all of its tiles are one stream: copies run stages - 1 steps

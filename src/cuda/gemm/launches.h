@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The launches of a product beside its own, for both families: operands of fp32 before it, sums of columns behind it. */
 #ifndef WEFT_CUDA_GEMM_LAUNCHES_H
 #define WEFT_CUDA_GEMM_LAUNCHES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/gemm/lines.h"
 
 /* Elements from one line to the next; 0 where there is but one, so that it tells nothing. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How the lines of A, B and C lie in memory, for kernels that copy them in units of bytes. */
 #ifndef WEFT_CUDA_GEMM_LINES_H
 #define WEFT_CUDA_GEMM_LINES_H

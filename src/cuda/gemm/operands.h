@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operands of fp32 products on tensor cores. Kernels multiply elements of 16 bits, so that a product of fp32 is given to
  * them as one whose k is longer, in one of two forms:
  *

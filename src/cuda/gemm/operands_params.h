@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The launch that writes operands of fp32 products as the kernels of 16-bit elements read them: plain C for the host, and
  * CUDA for the kernel. */
 #ifndef WEFT_CUDA_GEMM_OPERANDS_PARAMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The portable GEMM's parameters and variants: plain C for the host, and CUDA for the kernel.
  *
  * One source, src/cuda/gemm/kernel.cuh, multiplies 16-bit matrices with mma.sync for sm_80 and later. variants.def lists

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a variant of the portable GEMM is made of, and how A and B lie in shared memory. */
 #ifndef WEFT_CUDA_GEMM_SHAPE_CUH
 #define WEFT_CUDA_GEMM_SHAPE_CUH

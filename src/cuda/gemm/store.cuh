@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From sums in registers to C in memory: pieces of 16 rows x 32 columns, through the stage of the ring that is free, each
  * warp for itself. */
 #ifndef WEFT_CUDA_GEMM_STORE_CUH

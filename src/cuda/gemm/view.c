@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/gemm/view.h"
 
 static weft_gemm_view view(const weft_gemm *p, int swapped) {

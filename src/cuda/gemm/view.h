@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A product as the GPU's kernels see it: C, or its transpose, for which A and B change places. */
 #ifndef WEFT_CUDA_GEMM_VIEW_H
 #define WEFT_CUDA_GEMM_VIEW_H

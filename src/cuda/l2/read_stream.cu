@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a buffer once, and leaves no line that waits to be written. */
 #include <stdint.h>
 

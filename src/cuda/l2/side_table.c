@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/l2/side_table.h"
 
 #include <pthread.h>

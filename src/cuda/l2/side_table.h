@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which side of the L2 every SM is on, where a kernel can look it up. */
 #ifndef WEFT_CUDA_L2_SIDE_TABLE_H
 #define WEFT_CUDA_L2_SIDE_TABLE_H

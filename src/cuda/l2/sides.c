@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Measuring the sides of a GPU's L2. */
 #include <math.h>
 #include <stdlib.h>

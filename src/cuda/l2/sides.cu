@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Second-touch latency: what tells the sides of an L2 apart. See cuda/l2/sides_params.h. */
 #include "cuda/l2/sides_params.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which SMs share a side of the L2, measured. */
 #ifndef WEFT_CUDA_L2_SIDES_H
 #define WEFT_CUDA_L2_SIDES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parameters of the kernel that measures which SMs share a side of the L2: plain C and CUDA. */
 #ifndef WEFT_CUDA_L2_SIDES_PARAMS_H
 #define WEFT_CUDA_L2_SIDES_PARAMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA as a backend: runs on a stream. */
 #include "cuda/plan/backend.h"
 #include "base/status.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The CUDA backend from the inside: families of kernels, and what a plan holds on a GPU. */
 #ifndef WEFT_CUDA_PLAN_BACKEND_H
 #define WEFT_CUDA_PLAN_BACKEND_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which kernel a plan takes on a GPU, or why there is none. */
 #include <stdarg.h>
 #include <stdio.h>

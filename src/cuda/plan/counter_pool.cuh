@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A launch finds its counters by itself: see cuda/plan/counter_pool.h. */
 #ifndef WEFT_CUDA_PLAN_COUNTER_POOL_CUH
 #define WEFT_CUDA_PLAN_COUNTER_POOL_CUH

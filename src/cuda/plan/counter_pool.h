@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counters for launches that are captured: plain C for the host, and CUDA for the kernels.
  *
  * The host sees a captured launch once, but it may run at any time and at the same time as itself: in two executables of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A run on a GPU: the hot call. It checks pointers and launches; it allocates nothing and waits for nothing. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What kernels tell of a cache's lists and lengths, which only they read: a word in pinned memory. */
 #include <inttypes.h>
 

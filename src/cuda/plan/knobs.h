@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The specification of a kernel, weft_device.kernel: a family, then options after a colon, separated by commas, as in
  * "study", "study:precise,ctas=2" or, of any family, ":ctas=1". Options are for studies; without them everything is as fast
  * as it can be. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every hot call ends with: parameters are filled, and the kernels are put on a stream. */
 #include <string.h>
 

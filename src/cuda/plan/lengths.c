@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lengths of sequences, bounds of groups, and the arrays of block masks and tree masks, where kernels read them: those that
  * a plan knows in memory of its own, those that a run brings in the caller's. */
 #include "base/status.h"

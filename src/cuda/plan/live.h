@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A live GPU as a machine: what its driver tells, what can be measured, and for the rest the machine file of the nearest
  * chip. */
 #ifndef WEFT_CUDA_PLAN_LIVE_H

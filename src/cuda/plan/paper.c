@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Chips that need not be here: what their driver would say of them. */
 #include <stdio.h>
 #include <string.h>

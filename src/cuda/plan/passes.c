@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Launches beside the one by the plan's walk: their walks, and how many CTAs they have. */
 #include <inttypes.h>
 

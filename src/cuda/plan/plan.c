@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A plan on a GPU: its context, its kernel and its memory. */
 #include <inttypes.h>
 #include <stdlib.h>

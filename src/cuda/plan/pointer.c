@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a kernel can follow a pointer. */
 #include <stdint.h>
 

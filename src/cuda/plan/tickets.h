@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counters of dynamic dispatch: each launch needs some in device memory, 0 when it begins, that no other launch uses
  * meanwhile. A kernel that leaves them at 0 when it ends spares the next launch the order to zero them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory in which the launches of a run leave something for each other. */
 #include <string.h>
 

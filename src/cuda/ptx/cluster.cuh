@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Warpgroups and clusters: who runs, with how many registers, and barriers among them (sm_90, setmaxnreg sm_90a). */
 #ifndef WEFT_CUDA_PTX_CLUSTER_CUH
 #define WEFT_CUDA_PTX_CLUSTER_CUH

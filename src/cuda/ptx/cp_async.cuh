@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cp.async: copies from global to shared memory that run behind the thread's back (sm_80). */
 #ifndef WEFT_CUDA_PTX_CP_ASYNC_CUH
 #define WEFT_CUDA_PTX_CP_ASYNC_CUH

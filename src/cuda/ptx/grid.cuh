@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Launches: what tells one from another, and how they follow each other: the next may begin while this one ends (sm_90).
  *
  * A kernel that was launched so (WEFT_CU_LAUNCH_OVERLAP) sets itself up, then waits; it touches no memory that others may

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ldmatrix: four 8 x 8 matrices of 16-bit elements from shared memory to the lanes of a warp (sm_75).
  *
  * Lane i gives the address of row i mod 8 of matrix i / 8 (16 bytes, aligned to 16); to[m] of lane i then holds elements

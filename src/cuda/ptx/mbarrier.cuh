@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mbarrier: barriers in shared memory that also count the bytes of asynchronous copies (sm_90).
  *
  * A barrier alternates between two phases. It flips when its arrivals and its expected bytes are all in; who waits names

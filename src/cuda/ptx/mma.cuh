@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mma.sync: C += A B on the tensor cores, fp32 sums (sm_80); m16n8k16 of 16-bit operands, m16n8k8 of TF32.
  *
  * Of lane i, with g = i / 4 and t = 2 (i mod 4): a[0] is A(g, t..t+1), a[1] is A(g+8, t..), a[2] is A(g, t+8..), a[3] is

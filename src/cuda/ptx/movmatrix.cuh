@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* movmatrix: an 8 x 8 matrix of 16-bit elements that the lanes of a warp hold, transposed (sm_75).
  *
  * Lane i gives elements 2 (i mod 4) and 2 (i mod 4) + 1 of row i / 4, and gets those of the transposed matrix. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ordinary loads and stores of the CTA's own shared memory, by address: 2, 4, 8 or 16 bytes, aligned to their size. */
 #ifndef WEFT_CUDA_PTX_SHARED_CUH
 #define WEFT_CUDA_PTX_SHARED_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stmatrix: four 8 x 8 matrices of 16-bit elements from the lanes of a warp to shared memory (sm_90).
  *
  * Lane i gives the address of row i mod 8 of matrix i / 8 (16 bytes, aligned to 16); from[m] of lane i holds elements

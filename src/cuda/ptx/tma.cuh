@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The copy engine: boxes of a tensor, described by a tensor map, between global and shared memory (sm_90).
  *
  * Coordinates are in elements, the fastest axis first. What lies outside of the tensor is read as zeros, counts as bytes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* wgmma: products of a warpgroup, fp32 sums in registers (sm_90a): m64 x N x k16 of 16-bit operands, m64 x N x k8 of TF32.
  *
  * Of thread i of the warpgroup, with row r = 16 (i / 32) + i / 4 mod 8 and column c = 2 (i mod 4): d[4 j + 0..1] is

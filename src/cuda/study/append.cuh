@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Appends keys to a cache and rotates: see append.h. */
 #ifndef WEFT_CUDA_STUDY_APPEND_CUH
 #define WEFT_CUDA_STUDY_APPEND_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What precedes the study kernel where an attention appends keys or rotates: parameters, plain C for the host and CUDA for
  * the kernel.
  *

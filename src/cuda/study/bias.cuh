@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bias of an attention, added to the scores of a piece. */
 #ifndef WEFT_CUDA_STUDY_BIAS_CUH
 #define WEFT_CUDA_STUDY_BIAS_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The study kernel's host side: which variant, and its parameters. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How the pieces of K and V come into shared memory. */
 #ifndef WEFT_CUDA_STUDY_FEED_CUH
 #define WEFT_CUDA_STUDY_FEED_CUH

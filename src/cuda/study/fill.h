@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parameters of a launch of the study kernel, but for the run-time knobs. */
 #ifndef WEFT_CUDA_STUDY_FILL_H
 #define WEFT_CUDA_STUDY_FILL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What general variants know beside plain ones: which keys each query sees, and what becomes of scores and weights. */
 #ifndef WEFT_CUDA_STUDY_GENERAL_CUH
 #define WEFT_CUDA_STUDY_GENERAL_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The study kernel: attention forward, split over queries, one tile of the walk after the other.
  *
  * A CTA holds tile_m queries; each warp owns warp_rows of them from scores to output, so warps meet only to share K and V.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies from global to shared memory for general variants: rows of any head dim, however they are aligned. */
 #ifndef WEFT_CUDA_STUDY_LOAD_CUH
 #define WEFT_CUDA_STUDY_LOAD_CUH

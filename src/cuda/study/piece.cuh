@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a warp does with one piece of keys: scores, mask, softmax, and the sum of values. All in registers.
  *
  * Lane i of a warp holds, of every 16 x 8 block of scores or output, rows i / 4 and i / 4 + 8 (`half` 0 and 1) and two

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a variant of the study kernel is made of, and how its rows lie in shared memory. */
 #ifndef WEFT_CUDA_STUDY_SHAPE_CUH
 #define WEFT_CUDA_STUDY_SHAPE_CUH

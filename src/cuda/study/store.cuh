@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a tile: sums, output, LSE and maximum. */
 #ifndef WEFT_CUDA_STUDY_STORE_CUH
 #define WEFT_CUDA_STUDY_STORE_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The launch before the study kernel where keys are appended or rows rotated: see append.h. */
 #include "cuda/study/append.cuh"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A tile's way through its pieces: load, scores, mask, softmax, values; plainly or overlapped. */
 #ifndef WEFT_CUDA_STUDY_SWEEP_CUH
 #define WEFT_CUDA_STUDY_SWEEP_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL, found at run time. */
 #ifndef WEFT_DIST_NCCL_LIBRARY_H
 #define WEFT_DIST_NCCL_LIBRARY_H

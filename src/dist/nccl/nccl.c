@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages by NCCL. A round is a group of its sends and receives on a stream of the transport's: groups go one after the
  * other, and all messages of one end together. Calls do not wait: a communicator that does not block says whether a group
  * has been launched, and an event whether it is over. */

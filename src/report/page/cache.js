@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // The L2s: what each holds of the operands, what came in just now, and where the workers read.
 
 class Cache {

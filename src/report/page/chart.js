@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // Line charts, plain SVG, drawn anew at each width so that type keeps its size.
 
 // About `wanted` round steps from `least` to `most`.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // The charts of all schedules together: hits and misses through time, misses against the size of the L2.
 
 // Hits among lookups, a point for each hundred-twentieth of the run: [[seconds, per cent]].

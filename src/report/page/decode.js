@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // The recording: what src/report/recording_json.h describes, back into arrays.
 
 function bytesOf(text) {

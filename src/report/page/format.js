@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // Numbers and colours as people read them.
 
 const KIBI = 1024, MEBI = KIBI * KIBI;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // The headline: how many misses an order saves, what that does to the time, and what the time is bound by.
 
 const runOf = (s) => s.simulation.predicted.seconds;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // Two pictures with time to the right: what is held of the operands, and how far back the data was touched last.
 
 function timeAxis(context, width, height, left, bottom, seconds) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // Keys: what a colour or a mark means, beside the picture that it is in.
 
 function swatch(colour, shape = "") {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // What is predicted for one problem on several machines: a card for each, orders down.
 
 const spreadOf = (schedules, value) => Math.max(...schedules.map(value)) / Math.min(...schedules.map(value));

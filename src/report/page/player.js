@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // Play, pause, step, speed, scrub.
 
 class Player {

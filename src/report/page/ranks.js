@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // Work over several GPUs: a timeline for each way to share it, in step.
 
 const data = JSON.parse(document.getElementById("data").textContent), { ways } = data, by = (id) => document.getElementById(id);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // What was measured before, on machines that are not here: raw files of docs/results, with the comments that head them.
 
 function readCsv(text) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // A study: a strip of dots for each of its sections, its rows in a table, and measured data where there is any.
 
 const verdictOf = (row) => (row.passed === undefined ? "shown" : row.passed ? "ok" : "outside");

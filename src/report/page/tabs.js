@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // On a narrow screen one schedule is shown at a time, chosen by a tab. What belongs to schedule i has data-of="i".
 
 function startTabs(schedules, redraw) {

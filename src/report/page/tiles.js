@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // The grid of tiles: who is where, and what was done when.
 
 class Tiles {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tensors of a trace and their blocks, numbered as they are met. */
 #ifndef WEFT_SIM_TRACE_BLOCKS_H
 #define WEFT_SIM_TRACE_BLOCKS_H

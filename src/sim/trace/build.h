@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Building a trace, record by record, whatever the records come from. */
 #ifndef WEFT_SIM_TRACE_BUILD_H
 #define WEFT_SIM_TRACE_BUILD_H

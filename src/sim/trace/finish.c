@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end of building a trace: records of a unit together, jobs, blocks in order. */
 #include <stdio.h>
 #include <stdlib.h>

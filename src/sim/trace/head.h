@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The head of a trace file: what a first line says of all records, and the line that names the columns. */
 #ifndef WEFT_SIM_TRACE_HEAD_H
 #define WEFT_SIM_TRACE_HEAD_H

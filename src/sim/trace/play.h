@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A trace as a source: who does what when. */
 #ifndef WEFT_SIM_TRACE_PLAY_H
 #define WEFT_SIM_TRACE_PLAY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading traces: CSV line by line, or binary record by record, from a file or from memory. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The options of a trace, and what reads one. */
 #ifndef WEFT_SIM_TRACE_READ_H
 #define WEFT_SIM_TRACE_READ_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A trace from the inside.
  *
  * Records are in the order in which they are simulated. A run of them is a step; runs of one tile or worker that go up in

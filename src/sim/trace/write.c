@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the workers of a plan do, as a trace. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The schedules that a problem could take on a device: the backend's kernels times the orders, sweeps and dispatches. */
 #ifndef WEFT_TUNE_CANDIDATES_H
 #define WEFT_TUNE_CANDIDATES_H

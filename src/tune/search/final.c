@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a race. The fastest of many is also the luckiest. And a GPU that is short of power has the clock that suits
  * what ran before, for some 30 ms, and comes to another in 100: in short turns all run at somebody else's. So the best of
  * each tile, and the model's own, run once more in longer turns, and only what they have then counts. */

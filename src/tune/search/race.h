@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Timing candidates against each other: in turns, round by round, and whoever is clearly behind leaves. */
 #ifndef WEFT_TUNE_RACE_H
 #define WEFT_TUNE_RACE_H

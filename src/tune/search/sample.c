@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Samples of candidates, what they say, and telling the caller. */
 #include <math.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tuning a problem: candidates, a race, and the store; and what the modes of a plan make of it. */
 #include "tune/search/tune.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tuning from the inside: the public calls, for a draft of any operation. */
 #ifndef WEFT_TUNE_TUNE_H
 #define WEFT_TUNE_TUNE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store as a JSON file, to carry to other machines: {"weft_tunings": 1, "rows": [{...}]}. */
 #include <errno.h>
 #include <math.h>

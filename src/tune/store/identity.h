@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which device a tuning is for. */
 #ifndef WEFT_TUNE_IDENTITY_H
 #define WEFT_TUNE_IDENTITY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a tuning belongs to: a device, its driver, this build of the library, a class of problems, and what the caller's
  * schedule had fixed. */
 #ifndef WEFT_TUNE_KEY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What was tuned, in memory: the hot path of looking it up. */
 #ifndef WEFT_TUNE_KNOWN_H
 #define WEFT_TUNE_KNOWN_H

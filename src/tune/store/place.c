@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the store is, whether it has changed, and what its owner should know. */
 #include <errno.h>
 #include <pthread.h>

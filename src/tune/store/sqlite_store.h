@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store from the inside: what store.c and store_rows.c share. */
 #ifndef WEFT_TUNE_SQLITE_STORE_H
 #define WEFT_TUNE_SQLITE_STORE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store of what was tuned: one SQLite file, for any number of processes. Built without SQLite (store_none.c), every
  * call says so with WEFT_UNSUPPORTED. */
 #ifndef WEFT_TUNE_STORE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* In place of the store where the library is built without SQLite. */
 #include "base/status.h"
 #include "tune/store/store.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Opening the store: what to do with a file that is missing, damaged, foreign, older or newer. */
 #include <errno.h>
 #include <fcntl.h>

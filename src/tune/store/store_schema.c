@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a store looks like inside, how to tell one, and how to make one of an older one. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Statements of the store, and what SQLite says when they fail. */
 #include "base/status.h"
 #include "tune/store/sqlite_store.h"

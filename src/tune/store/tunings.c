@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What was tuned: finding it, listing it, forgetting it. */
 #include <weft/tune.h>
 

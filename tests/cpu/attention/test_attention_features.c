@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an attention may ask for, every feature alone and in pairs, on every kernel: against the reference. */
 #include "../attentions.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Backward obeys its plan: right whatever the schedule, and the same bits whatever the order, the dispatch and the threads.
  */
 #include "../../ref/tensors.h"

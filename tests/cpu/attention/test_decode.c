@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decode obeys its plan: the order and sweep in which keys are first read, the number of workers, and progress. Each part
  * of K is out of reach until it is touched, and the touch is written down. */
 #include "../../ref/tensors.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention over KV caches on the CPU: pages, appended keys, rotation; against each sequence alone. */
 #include "../../caches.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Epilogues of products on the CPU: every one alone and many together, against the reference and over poison; and what is
  * refused. */
 #include "../../epilogues.h"

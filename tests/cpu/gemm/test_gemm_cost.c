@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the plan thinks a GEMM's tiles take on this host. */
 #include "../../cmocka_all.h"
 #include "../../random.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Grouped products on the CPU: held to the reference, over poison, under every order, sweep and dispatch. */
 #include "../../cmocka_all.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a processor must have before a kernel runs on it: everything that the kernel's flags let the compiler use. */
 #include "../../cmocka_all.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every row of kernels.def that this processor can run, against fp64; with --bench, how fast each is. */
 #include "../../cmocka_all.h"
 #include "../../random.h"

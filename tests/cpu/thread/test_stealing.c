@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Walks over threads: every tile is visited, and stealing costs one more look at a tile for each thread, however many
  * workers a schedule has. */
 #include "../../ref/tensors.h"

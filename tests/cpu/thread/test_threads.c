@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Teams of threads: every item is done once, and a child of a process that had threads does not wait for them. */
 #include "../../cmocka_all.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Clusters: their CTAs meet at a barrier, and store into each other's shared memory.
  *
  * A CTA sees that a phase of the barrier is over when no thread of it gets on otherwise, and only then what was stored into

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shared memory: who may look at it when; and bulk copies of boxes between tensors and it.
  *
  * From the order on, the place that a load goes to is not settled: nobody may read it, or send a second copy there. What it

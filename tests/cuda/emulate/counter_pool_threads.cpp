@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The pool of counters, by threads that stand for CTAs: launches that run at the same time, each again and again, with CTAs
  * that come when they like. Every launch has to draw each of its tickets once. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The decode kernel behind the fake driver: a launch runs the kernel's own source, see emulate.h. */
 #include "cuda/decode/params.h"
 #include "cuda/ptx/cp_async.cuh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fibres: made with ucontext, switched with setjmp, which costs no system call. */
 #include "cuda/ptx/cluster.cuh"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CTAs of a kernel on a CPU: every thread a fibre, every wrapped instruction done in C.
  *
  * The kernel's own source is compiled as C++ with this folder's cuda/ptx before src's: nothing but the wrapped instructions

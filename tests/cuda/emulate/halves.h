@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 16-bit elements as floats. */
 #ifndef WEFT_TESTS_CUDA_EMULATE_HALVES_H
 #define WEFT_TESTS_CUDA_EMULATE_HALVES_H

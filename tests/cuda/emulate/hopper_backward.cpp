@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Hopper backward behind the fake driver: a launch runs the kernel's own source, see emulate.h. */
 #include "cuda/sm90/backward/shape.cuh"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What CTAs of a cluster tell each other without its barrier: arrivals at mbarriers, and words that count as bytes there.
  *
  * A message comes some turns later; now and then one comes as late as may be, when no thread of the CTA gets on otherwise.

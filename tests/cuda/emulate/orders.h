@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a thread has ordered and not yet waited for. */
 #ifndef WEFT_TESTS_CUDA_EMULATE_ORDERS_H
 #define WEFT_TESTS_CUDA_EMULATE_ORDERS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The portable GEMM behind the fake driver: a launch runs the kernel's own source, see emulate.h. */
 #include "cuda/gemm/operands_params.h"
 #include "cuda/gemm/params.h"

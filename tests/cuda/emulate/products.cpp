@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Products of warpgroups: a batch is done when the first of its warps waits for it and all have ordered it, from what is in
  * shared memory and in the threads' registers then. */
 #include "cuda/ptx/wgmma.cuh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* As much of the CUDA runtime as the test of the study kernel calls, on a CPU. */
 #ifndef WEFT_TESTS_CUDA_RUNTIME_H
 #define WEFT_TESTS_CUDA_RUNTIME_H

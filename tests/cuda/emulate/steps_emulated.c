@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator counts the steps that the Hopper attention kernel does: its own source is run, emulated, and every block of
  * K that it copies is counted. With and without a first tile that is short. */
 #include "../attention_trial.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The general variants of the study kernel, and what precedes them, behind the fake driver: a launch runs the kernel's own
  * source, see emulate.h. */
 #include "cuda/ptx/cp_async.cuh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The portable backward behind the fake driver: a launch runs the kernel's own source, see emulate.h. */
 #include "cuda/ptx/cp_async.cuh"
 #include "cuda/study/backward/params.h"

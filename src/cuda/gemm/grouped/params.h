@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parameters and variants of the portable GEMM for groups: plain C for the host, and CUDA for the kernel. */
 #ifndef WEFT_CUDA_GEMM_GROUPED_PARAMS_H
 #define WEFT_CUDA_GEMM_GROUPED_PARAMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of the time model that is for bands over sequences: windows, packed batches, lengths that vary. */
 #ifndef WEFT_CUDA_SM90_ATTENTION_BAND_TIME_H
 #define WEFT_CUDA_SM90_ATTENTION_BAND_TIME_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A dense bias: what is added to scores, or which of them count, from memory to the registers of a warpgroup.
  *
  * One thread has it copied, for each warpgroup by itself: the 64 rows and the keys of each step into a ring of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the Hopper attention kernel does when the schedule leaves it open: tile, heads in a tile, order, dispatch, workers.
  */
 #ifndef WEFT_CUDA_SM90_ATTENTION_CHOOSE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The numbers of costs.def by their names. */
 #ifndef WEFT_CUDA_SM90_ATTENTION_COSTS_H
 #define WEFT_CUDA_SM90_ATTENTION_COSTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Hopper attention kernel, from the host's side: what it takes, and the parameters of a launch. */
 #include "cuda/sm90/attention/params.h"
 

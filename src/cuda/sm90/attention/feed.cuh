@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who asks for tiles, and who has Q, K and V copied: one thread, the producer; under masks others beside it. Of pages they
  * are two warps: see feed_pages.cuh. */
 #ifndef WEFT_CUDA_SM90_ATTENTION_FEED_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The producers of K and V from a KV cache: a warp for each.
  *
  * Nearly all steps of a tile have keys that all count. Such a step has one path, as short as it can be, because a step of

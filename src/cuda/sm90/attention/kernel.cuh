@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Hopper attention kernel: attention forward, one tile of the walk after the other.
  *
  * A CTA is a producer warpgroup, of which one thread asks for tiles and has Q, K and V copied into shared memory (under

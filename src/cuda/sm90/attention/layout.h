@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the time of a launch depends on beside its problem and its variant. */
 #ifndef WEFT_CUDA_SM90_ATTENTION_LAYOUT_H
 #define WEFT_CUDA_SM90_ATTENTION_LAYOUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of K and V from a KV cache: the producer is a warp, and each of its lanes looks up a page of a block.
  *
  * What lies in the cache beside the keys that count may be anything, NaN included, and a weight of 0 does not hide a NaN.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Hopper attention kernel's parameters and variants: plain C for the host, and CUDA for the kernel.
  *
  * One source, src/cuda/sm90/attention/kernel.cuh, computes attention forward with wgmma, fed by the copy engine.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A tile of 64 queries whose keys are shared out, step by step, among the CTAs of a cluster and the warpgroups of each. For
  * few queries, and for fewer tiles than there are SMs.
  *

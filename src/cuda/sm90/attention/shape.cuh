@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Constants of a variant of the Hopper attention kernel, and what its threads share. */
 #ifndef WEFT_CUDA_SM90_ATTENTION_SHAPE_CUH
 #define WEFT_CUDA_SM90_ATTENTION_SHAPE_CUH

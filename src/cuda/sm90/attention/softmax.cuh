@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The online softmax of a warpgroup, all in registers.
  *
  * A thread holds, of a 64 x keys block of scores, rows r and r + 8 (`half` 0 and 1) and two neighbouring columns of every

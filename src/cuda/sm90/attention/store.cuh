@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The output of a tile, from the registers of a warpgroup to memory.
  *
  * Where two tiles have room for their queries, it goes by way of those of its own tile, which are not needed any more, and

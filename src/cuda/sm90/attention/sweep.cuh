@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A consumer warpgroup's way through the keys of its tiles: scores, mask, softmax, values.
  *
  * Steps follow each other across tiles: while the tensor cores multiply a step's weights by V, the exponentials of the next

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How long a launch of the Hopper attention kernel takes, by what its tiles take: measured, variant by variant, and dealt
  * out to workers as the dispatch does. */
 #ifndef WEFT_CUDA_SM90_ATTENTION_TIME_H

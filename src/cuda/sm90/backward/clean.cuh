@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* General: rows that do not count may be NaN, which a weight of 0 does not hide. They become zeros before products see
  * them.
  */

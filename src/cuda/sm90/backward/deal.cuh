@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Narrow, where the host does not know how long tiles are: one CTA makes their timetable, see weft_hopper_backward_dealing.
  *
  * The longest tiles of a section come first. Positions go to whoever would be free first if every step took equally long,

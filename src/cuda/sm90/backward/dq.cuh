@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Wide: dQ, in a launch of its own. A CTA has a tile of 128 queries of a head, 64 for each of two warpgroups, and sweeps
  * the keys that they see, 64 at a step.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the rows of variants.def are in a module of kernels: entry points, three for each. Modules are made by
  * cmake/kernels.cmake of this file and of the rows that name them. `begin` of general forms reads lists of block masks, for
  * which it needs more registers. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Hopper backward, from the host's side: what it takes, its launches, and their parameters. */
 #include <inttypes.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who asks for tiles and has K, V, Q and dO copied: one thread, the producer. Who adds dQ to memory: two warps. And, in the
  * general form, who works out which keys queries see: a warp. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_FEED_CUH

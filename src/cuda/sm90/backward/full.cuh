@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Full: a dense bias and dropout, for the pairs of queries and keys that a consumer's thread holds of a step.
  *
  * They are 64 rows and 64 columns of a warpgroup, as products leave them: element i of block j is row 8 (i / 2) and column

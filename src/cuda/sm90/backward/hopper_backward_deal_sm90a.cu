@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The launches before `begin` of the Hopper backward, for those who need them: see params.h. */
 #include "cuda/sm90/backward/deal.cuh"
 #include "cuda/sm90/backward/lists.cuh"

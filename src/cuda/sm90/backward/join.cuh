@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where tiles are split: the CTAs of a cluster have a part of the tile each, and add up dV and dK by way of shared memory.
  *
  * Each of the eight consumer warps has a slice: 16 rows of dV, of dK, or (narrow) of both. Every slice has an owner, one of

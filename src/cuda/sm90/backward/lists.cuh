@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The launch before the others under a block mask: lists of the steps of each tile, see weft_hopper_backward_lists. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_LISTS_CUH
 #define WEFT_CUDA_SM90_BACKWARD_LISTS_CUH

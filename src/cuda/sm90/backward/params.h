@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Hopper backward: its parameters and variants, in plain C for the host and in CUDA for the kernels.
  *
  * A run is three launches, and up to two more, one after the other:

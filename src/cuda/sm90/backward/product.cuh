@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Wide: products of operands in boxes of 64 rows and 64 columns. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_PRODUCT_CUH
 #define WEFT_CUDA_SM90_BACKWARD_PRODUCT_CUH

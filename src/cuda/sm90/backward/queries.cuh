@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is done for each query before and after the tiles of keys: a CTA for each block of queries of a head. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_QUERIES_CUH
 #define WEFT_CUDA_SM90_BACKWARD_QUERIES_CUH

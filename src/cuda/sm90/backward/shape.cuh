@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Constants of a variant of the Hopper backward, and what the threads of a CTA share. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_SHAPE_CUH
 #define WEFT_CUDA_SM90_BACKWARD_SHAPE_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How many parts tiles are split into: heads that share keys first, and then, where lengths are known, the blocks of
  * queries of each head.
  *

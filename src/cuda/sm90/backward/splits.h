@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How many parts tiles are split into, and how these are added. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_SPLITS_H
 #define WEFT_CUDA_SM90_BACKWARD_SPLITS_H

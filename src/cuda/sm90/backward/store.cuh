@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dK or dV of a tile, from the registers of a warpgroup to memory: by way of shared memory that its warps alone have. Where
  * tiles are split, see join.cuh. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_STORE_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A consumer warpgroup's way through the queries of a tile: it has 64 of its keys.
  *
  *   S^T = K Q^T, P^T = exp2(S^T scale - sums)      dP^T = V dO^T, dS^T = P^T (dP^T - deltas)

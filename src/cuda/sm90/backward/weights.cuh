@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Weights of a warpgroup's 64 keys for the queries of a step, from their scores. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_WEIGHTS_CUH
 #define WEFT_CUDA_SM90_BACKWARD_WEIGHTS_CUH

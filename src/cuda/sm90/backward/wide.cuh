@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Wide: a consumer warpgroup's way through the queries of a tile. Both have all 64 keys of it; a step is 64 queries.
  *
  *   the first    S^T = K Q^T, P^T = exp2(S^T scale - sums)       dV += P^T dO

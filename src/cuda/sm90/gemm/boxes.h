@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the copy engine moves of A and B for the Hopper GEMM, and what it asks of their lines. */
 #ifndef WEFT_CUDA_SM90_GEMM_BOXES_H
 #define WEFT_CUDA_SM90_GEMM_BOXES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the Hopper GEMM does when the schedule leaves it open: tile, cluster, split, order, workers, and what stays in L2.
  */
 #ifndef WEFT_CUDA_SM90_GEMM_CHOOSE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a product with an epilogue does to a warp's sums, in registers, before they are stored. A lane has rows in pairs
  * that are eight apart, and of every eight columns two: sum[4 b] and sum[4 b + 1] are of the first row, sum[4 b + 2] and
  * sum[4 b + 3] of the second. */

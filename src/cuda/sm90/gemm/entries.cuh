@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a row of variants.def is in a module of kernels: an entry point. Modules are made by cmake/kernels.cmake of this
  * file and of the rows that name them. */
 #include "cuda/sm90/gemm/kernel.cuh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The warps that do not multiply: one asks for tiles, one loads them. */
 #ifndef WEFT_CUDA_SM90_GEMM_FEED_CUH
 #define WEFT_CUDA_SM90_GEMM_FEED_CUH

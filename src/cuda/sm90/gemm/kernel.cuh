@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Hopper GEMM: tiles of C by wgmma, from a ring of stages in shared memory that the copy engine fills.
  *
  * A CTA has three warpgroups. Two multiply: each owns half of the tile's rows, 64 x N products straight from shared memory,

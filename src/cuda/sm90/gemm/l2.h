@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the Hopper GEMM does for the L2: what is to stay in it, and workers that keep step, so that what one reads is still
  * there for the others. */
 #ifndef WEFT_CUDA_SM90_GEMM_L2_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Hopper GEMM's parameters and variants: plain C for the host, and CUDA for the kernel.
  *
  * One source, src/cuda/sm90/gemm/kernel.cuh, multiplies 16-bit matrices with wgmma (sm_90a). variants.def lists what

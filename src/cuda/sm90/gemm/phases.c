@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/sm90/gemm/phases.h"
 
 #include "problem/problem.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which rows of A share a tile of the Hopper GEMM: neighbours, or those whose lines begin alike (weft_gemm_phases). */
 #ifndef WEFT_CUDA_SM90_GEMM_PHASES_H
 #define WEFT_CUDA_SM90_GEMM_PHASES_H

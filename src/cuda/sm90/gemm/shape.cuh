@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a CTA of the Hopper GEMM holds: its shape, its shared memory, its place in the cluster. */
 #ifndef WEFT_CUDA_SM90_GEMM_SHAPE_CUH
 #define WEFT_CUDA_SM90_GEMM_SHAPE_CUH

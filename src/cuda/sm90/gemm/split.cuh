@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a tile: its sums go to C, after those of the other parts are added where its steps are shared out.
  *
  * The parts, two to eight, are CTAs of one cluster. A tile is units of 16 rows x 64 columns, a warp's sums of a piece of C,

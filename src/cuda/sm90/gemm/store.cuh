@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From sums in registers to C in memory: pieces of 16 rows x 128 bytes, through shared memory and the copy engine, each
  * warp for itself. While a piece is on its way the warp goes on, into the next tile too. */
 #ifndef WEFT_CUDA_SM90_GEMM_STORE_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A closed form for the time of a GEMM on an H200, wave by wave: good enough to choose by. */
 #ifndef WEFT_CUDA_SM90_GEMM_TIME_H
 #define WEFT_CUDA_SM90_GEMM_TIME_H

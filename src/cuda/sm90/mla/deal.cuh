@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The warp that works out which runs the CTA takes and what their tiles see, ahead of those who need it. */
 #ifndef WEFT_CUDA_SM90_MLA_DEAL_CUH
 #define WEFT_CUDA_SM90_MLA_DEAL_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The host side of the kernel for multi-head latent attention: what it takes, its launches, and their parameters. */
 #include <inttypes.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The producer warpgroup: a warp has blocks of K and V copied, two copy Q, and one works out what there is to do
  * (deal.cuh).
  *

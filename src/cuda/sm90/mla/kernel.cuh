@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Multi-head latent attention in decode: few queries of many heads, which share keys of 64 elements and values of 512, and
  * score both: scale (q k + qv v).
  *

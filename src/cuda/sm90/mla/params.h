@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parameters and variants of the kernel for multi-head latent attention: plain C for the host, and CUDA for the kernel.
  *
  * Two launches, as the decode kernel has them: see src/cuda/decode/params.h. `main`: CTAs take runs of keys and leave their

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernel for multi-head latent attention knows when it is compiled, and what its warps share. */
 #ifndef WEFT_CUDA_SM90_MLA_SHAPE_CUH
 #define WEFT_CUDA_SM90_MLA_SHAPE_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a consumer leaves of a run: its half of the output, or sums that wait to be merged.
  *
  * Those lie in squares of 8 rows and 8 columns, 256 bytes that a warp writes and reads at a time: see mla_square(). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two consumer warpgroups. Each has all rows of the tile and half of the output's columns, 64 x 256 sums in registers.
  * Of a run's blocks of keys the first warpgroup has the even ones, the second the odd ones: it computes their scores and
  * weights. Both multiply all blocks' weights by their half of V, in the same order.

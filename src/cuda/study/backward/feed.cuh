@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How tiles and pieces come into shared memory, with what each query has: its keys, its sum, its delta. */
 #ifndef WEFT_CUDA_STUDY_BACKWARD_FEED_CUH
 #define WEFT_CUDA_STUDY_BACKWARD_FEED_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The portable backward: one tile of the walk after the other, for tiles of queries and for tiles of keys. See shape.cuh
  * for what both have in common, and params.h for the launches of a run. */
 #ifndef WEFT_CUDA_STUDY_BACKWARD_KERNEL_CUH

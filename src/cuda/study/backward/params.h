@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The portable backward: its parameters and variants, in plain C for the host and in CUDA for the kernels.
  *
  * A run is up to three launches, one after the other. None adds to memory that another CTA adds to, so the bits are the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of the scores of a piece and of the gradients of its weights, where queries pass a tile of keys: see
  * general.cuh for the other way round. A lane has keys as rows, and queries as columns. */
 #ifndef WEFT_CUDA_STUDY_BACKWARD_SCORES_CUH

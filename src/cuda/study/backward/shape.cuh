@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a variant of the portable backward is made of, and a tile's way through its pieces.
  *
  * Both launches do the same to a tile, with other tensors: the rows of two tensors are held, X and its partner X', and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a row of variants.def is in a module of kernels: an entry point. */
 #include "cuda/sm90/gemm/kernel.cuh"
 

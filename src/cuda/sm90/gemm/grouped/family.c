@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Hopper GEMM for groups, from the host's side: which variant, and the parameters of a launch. */
 #include "cuda/sm90/gemm/grouped/params.h"
 

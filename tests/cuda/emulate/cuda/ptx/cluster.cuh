@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Warpgroups and clusters on a CPU: see clusters.cpp and messages.cpp. Registers are not counted. */
 #ifndef WEFT_CUDA_PTX_CLUSTER_CUH
 #define WEFT_CUDA_PTX_CLUSTER_CUH

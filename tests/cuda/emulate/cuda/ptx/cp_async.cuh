@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cp.async on a CPU: see emulate.h. A copy is done when its group is waited for, not before. */
 #ifndef WEFT_CUDA_PTX_CP_ASYNC_CUH
 #define WEFT_CUDA_PTX_CP_ASYNC_CUH

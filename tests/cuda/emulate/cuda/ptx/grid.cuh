@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Launches that follow each other, on a CPU: one is over before the next begins. */
 #ifndef WEFT_CUDA_PTX_GRID_CUH
 #define WEFT_CUDA_PTX_GRID_CUH

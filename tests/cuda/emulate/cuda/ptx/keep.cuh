@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Accesses that say how long the L2 is to keep what they bring, on a CPU, which does not care. */
 #ifndef WEFT_CUDA_PTX_KEEP_CUH
 #define WEFT_CUDA_PTX_KEEP_CUH

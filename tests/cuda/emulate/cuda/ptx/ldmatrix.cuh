@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ldmatrix on a CPU. */
 #ifndef WEFT_CUDA_PTX_LDMATRIX_CUH
 #define WEFT_CUDA_PTX_LDMATRIX_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Special functions and conversions on a CPU. */
 #ifndef WEFT_CUDA_PTX_MATH_CUH
 #define WEFT_CUDA_PTX_MATH_CUH

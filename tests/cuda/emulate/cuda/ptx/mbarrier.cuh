@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mbarriers on a CPU. What they count is kept beside shared memory, by address: see barriers.cpp. */
 #ifndef WEFT_CUDA_PTX_MBARRIER_CUH
 #define WEFT_CUDA_PTX_MBARRIER_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mma.sync on a CPU. */
 #ifndef WEFT_CUDA_PTX_MMA_CUH
 #define WEFT_CUDA_PTX_MMA_CUH

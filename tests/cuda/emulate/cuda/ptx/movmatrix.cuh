@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* movmatrix on a CPU. */
 #ifndef WEFT_CUDA_PTX_MOVMATRIX_CUH
 #define WEFT_CUDA_PTX_MOVMATRIX_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ordinary loads and stores of shared memory on a CPU: see copies.cpp. */
 #ifndef WEFT_CUDA_PTX_SHARED_CUH
 #define WEFT_CUDA_PTX_SHARED_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stmatrix on a CPU. */
 #ifndef WEFT_CUDA_PTX_STMATRIX_CUH
 #define WEFT_CUDA_PTX_STMATRIX_CUH

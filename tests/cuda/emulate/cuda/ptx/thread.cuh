@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Special registers on a CPU. */
 #ifndef WEFT_CUDA_PTX_THREAD_CUH
 #define WEFT_CUDA_PTX_THREAD_CUH

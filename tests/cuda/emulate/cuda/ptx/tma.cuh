@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The copy engine on a CPU: see copies.cpp. */
 #ifndef WEFT_CUDA_PTX_TMA_CUH
 #define WEFT_CUDA_PTX_TMA_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* wgmma on a CPU: see products.cpp. */
 #ifndef WEFT_CUDA_PTX_WGMMA_CUH
 #define WEFT_CUDA_PTX_WGMMA_CUH
