@@ -4,35 +4,13 @@
 #include "../cmocka_all.h"
 
 #include "on_threads.h"
-#include "shaken.h"
 
 static void run_all(const whole *w, part *parts, int bhsd, int keeps, uint64_t *shakes) {
     const int32_t size = (int32_t)w->s.ranks.ranks;
-    weft_threads *threads;
-    thread_rank ranks[MOST_RANKS];
-    shaken shakens[MOST_RANKS];
-    assert_int_equal(weft_threads_create(&threads, size, NULL), WEFT_OK);
     for (int32_t rank = 0; rank < size; rank++) {
-        weft_transport plain = WEFT_TRANSPORT_INIT;
         parts[rank] = part_of(w, rank, bhsd, keeps);
-        ranks[rank] = (thread_rank){.part = &parts[rank]};
-        assert_int_equal(weft_threads_transport(threads, rank, &plain, NULL), WEFT_OK);
-        ranks[rank].transport = shakes ? shaken_open(&shakens[rank], &plain, random_bits(shakes)) : plain;
-        assert_int_equal(pthread_create(&ranks[rank].thread, NULL, thread_rank_run, &ranks[rank]), 0);
     }
-    for (int32_t rank = 0; rank < size; rank++) {
-        pthread_join(ranks[rank].thread, NULL);
-    }
-    for (int32_t rank = 0; rank < size; rank++) {
-        if (parts[rank].status) {
-            fail_msg("rank %d of %d: %s", (int)rank, (int)size, parts[rank].message.text);
-        }
-        if (shakes) {
-            shaken_close(&shakens[rank]);
-        }
-        check_counts(&parts[rank]);
-    }
-    weft_threads_destroy(threads);
+    threads_run(size, parts, NULL, thread_rank_run, 0, shakes);
 }
 
 static void matches_the_reference(void **state) {

@@ -5,36 +5,13 @@
 #include <string.h>
 
 #include "gpu_ranks.h"
-#include "shaken.h"
 
 static void run_all(const whole_product *w, part_product *parts, int on_device, uint64_t *shakes) {
     const int32_t size = (int32_t)w->ranks.ranks;
-    weft_threads *threads;
-    thread_rank ranks[MOST_RANKS];
-    shaken shakens[MOST_RANKS];
-    assert_int_equal(weft_threads_create(&threads, size, NULL), WEFT_OK);
     for (int32_t rank = 0; rank < size; rank++) {
-        weft_transport plain = WEFT_TRANSPORT_INIT;
         parts[rank] = product_part_of(w, rank);
-        ranks[rank] = (thread_rank){.product = &parts[rank]};
-        assert_int_equal(weft_threads_transport(threads, rank, &plain, NULL), WEFT_OK);
-        ranks[rank].transport = shakes ? shaken_open(&shakens[rank], &plain, random_bits(shakes)) : plain;
-        ranks[rank].transport.on_device = on_device; /* the fake's memory is the host's: threads take both */
-        assert_int_equal(pthread_create(&ranks[rank].thread, NULL, rank_on_gpu, &ranks[rank]), 0);
     }
-    for (int32_t rank = 0; rank < size; rank++) {
-        pthread_join(ranks[rank].thread, NULL);
-    }
-    for (int32_t rank = 0; rank < size; rank++) {
-        if (parts[rank].status) {
-            fail_msg("rank %d of %d: %s", (int)rank, (int)size, parts[rank].message.text);
-        }
-        if (shakes) {
-            shaken_close(&shakens[rank]);
-        }
-        check_product_counts(&parts[rank]);
-    }
-    weft_threads_destroy(threads);
+    threads_run(size, NULL, parts, rank_on_gpu, on_device, shakes);
 }
 
 static void matches_the_reference(void **state) {

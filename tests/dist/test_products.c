@@ -5,53 +5,18 @@
 #include "../cmocka_all.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "dist/kinds.h"
+#include "on_threads.h"
 #include "problem/problem.h"
-#include "products.h"
-#include "shaken.h"
-
-typedef struct product_rank {
-    pthread_t thread;
-    weft_transport transport;
-    part_product *part;
-} product_rank;
-
-static void *run_rank(void *at) {
-    product_rank *r = at;
-    r->part->status = run_product(r->part, &r->transport);
-    return NULL;
-}
 
 static void run_all(const whole_product *w, part_product *parts, uint64_t *shakes) {
     const int32_t size = (int32_t)w->ranks.ranks;
-    weft_threads *threads;
-    product_rank ranks[MOST_RANKS];
-    shaken shakens[MOST_RANKS];
-    assert_int_equal(weft_threads_create(&threads, size, NULL), WEFT_OK);
     for (int32_t rank = 0; rank < size; rank++) {
-        weft_transport plain = WEFT_TRANSPORT_INIT;
         parts[rank] = product_part_of(w, rank);
-        ranks[rank].part = &parts[rank];
-        assert_int_equal(weft_threads_transport(threads, rank, &plain, NULL), WEFT_OK);
-        ranks[rank].transport = shakes ? shaken_open(&shakens[rank], &plain, random_bits(shakes)) : plain;
-        assert_int_equal(pthread_create(&ranks[rank].thread, NULL, run_rank, &ranks[rank]), 0);
     }
-    for (int32_t rank = 0; rank < size; rank++) {
-        pthread_join(ranks[rank].thread, NULL);
-    }
-    for (int32_t rank = size - 1; rank >= 0; rank--) {
-        if (parts[rank].status) {
-            fail_msg("rank %d of %d: %s", (int)rank, (int)size, parts[rank].message.text);
-        }
-        if (shakes) {
-            shaken_close(&shakens[rank]);
-        }
-        check_product_counts(&parts[rank]);
-    }
-    weft_threads_destroy(threads);
+    threads_run(size, NULL, parts, thread_rank_run, 0, shakes);
 }
 
 static void matches_the_reference(void **state) {
