@@ -19,6 +19,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
+STANDARD = re.compile(r"(u?int\d+_t|size_t)$")
 NOT_IN_THE_LIBRARY = {"dist_mpi.h", "mpi.h"}  # compiled into programs; libweft_mpi
 
 
@@ -48,6 +49,8 @@ class Types:
             return self.text(of) + "".join(f"[{length}]" for length in lengths)
         if kind == "function-type":
             return self.function(element, "")
+        if kind == "typedef-decl" and not is_public(element) and not STANDARD.match(element.get("name")):
+            return self.text(of)  # abidw may name an int of the interface as the library's own code does
         return element.get("name")
 
     def function(self, element, name):
