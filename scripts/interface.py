@@ -19,7 +19,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
-STANDARD = re.compile(r"(u?int\d+_t|size_t)$")
 NOT_IN_THE_LIBRARY = {"dist_mpi.h", "mpi.h"}  # compiled into programs; libweft_mpi
 
 
@@ -28,6 +27,10 @@ class Types:
 
     def __init__(self, tree):
         self.by_id = {e.get("id"): e for e in tree.iter() if e.get("id")}
+
+    def is_number(self, number):
+        element = self.by_id.get(number)
+        return element is not None and (element.tag == "type-decl" or (element.tag == "typedef-decl" and self.is_number(element.get("type-id"))))
 
     def text(self, number):
         element = self.by_id.get(number)
@@ -49,8 +52,8 @@ class Types:
             return self.text(of) + "".join(f"[{length}]" for length in lengths)
         if kind == "function-type":
             return self.function(element, "")
-        if kind == "typedef-decl" and not is_public(element) and not STANDARD.match(element.get("name")):
-            return self.text(of)  # abidw may name an int of the interface as the library's own code does
+        if kind == "typedef-decl" and self.is_number(of):
+            return self.text(of)  # abidw takes numbers of one type for the same, and any of their names
         return element.get("name")
 
     def function(self, element, name):

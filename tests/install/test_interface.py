@@ -65,7 +65,7 @@ class Interface(unittest.TestCase):
     def test_entries(self):
         entries = self.entries()
         self.assertEqual(entries["function weft_run"], ["    int (const weft_options *, weft_kind, weft_closed *)"])
-        lines = ["0 size_t struct_size", "8 int width", "12 int row", "12 int m", "16 weft_told told", "24 bytes"]
+        lines = ["0 unsigned long int struct_size", "8 int width", "12 int row", "12 int m", "16 weft_told told", "24 bytes"]
         self.assertEqual([line.strip() for line in entries["struct weft_options"]], lines)
         self.assertEqual(entries["type weft_told"], ["    void (*)(void *, const char *)"])
         self.assertEqual(entries["constant WEFT_MOST"], ["    16"])
