@@ -215,7 +215,7 @@ static int tune_one(tuning *t, json_t **results, weft_plan **held) {
         complain(EXIT_OK, "%s", notice.text);
     }
     const weft_device device = device_of(t->s);
-    int code = t->status ? device_exit_code(&device, t->status) : EXIT_OK;
+    int code = t->status ? device_exit_code(&device, t->status) : EXIT_OK, told = 0;
     if (t->status == WEFT_OK || (t->status == WEFT_IO && t->tuned.seconds > 0)) {
         weft_message unplanned = {"no memory"};
         weft_plan *plan = plan_of(t, &t->tuned.schedule, &unplanned);
@@ -225,11 +225,12 @@ static int tune_one(tuning *t, json_t **results, weft_plan **held) {
             print_result(t, plan);
         } else {
             code = complain(EXIT_FAILED, "the result cannot be shown: %s", unplanned.text);
+            told = 1;
         }
         weft_plan_destroy(*held);
         *held = plan;
     }
-    if (code) {
+    if (code && !told) {
         complain(code, t->tuned.seconds > 0 ? "not stored: %s" : "%s", t->message.text);
     }
     if (code == EXIT_OK && t->s->all && !t->all) {

@@ -199,6 +199,16 @@ static weft_status check_result(weft_message *m) {
     return status;
 }
 
+static weft_status check_some(weft_message *m) {
+    weft_check check = WEFT_CHECK_INIT;
+    weft_check_options options = WEFT_CHECK_OPTIONS_INIT;
+    const weft_gemm_data data = product();
+    options.operations = 1000;
+    const weft_status status = weft_check_sample(&api.gemm, &data, NULL, &options, &check, m);
+    snprintf(api_text, sizeof api_text, "%d %lld", check.passed, (long long)check.checked);
+    return status;
+}
+
 const api_case api_runs[] = {
     {"weft_attention_forward", forward, tell_o, 0},
     {"weft_attention_backward", backward, tell_gradients, 0},
@@ -212,6 +222,7 @@ const api_case api_runs[] = {
     {"weft_plan_prepare", prepare, NULL, 0},
     {"weft_plan_check", check_plan, NULL, 0},
     {"weft_check_result", check_result, NULL, 0},
+    {"weft_check_sample", check_some, NULL, 0},
     {"weft_bench_open", open_bench, close_bench, 0},
     {"weft_bench_reset", reset, NULL, 0},
     {"weft_bench_run", run_bench, NULL, 0},

@@ -23,6 +23,13 @@ static weft_status settled(weft_message *m) {
     return status;
 }
 
+static weft_status bounds(weft_message *m) {
+    weft_bounds b = WEFT_BOUNDS_INIT;
+    const weft_status status = weft_simulate_bounds(api.attention_plan, NULL, &b, m);
+    snprintf(api_text, sizeof api_text, "%g %g %g", b.products, b.steps, b.dram);
+    return status;
+}
+
 static weft_status all(weft_message *m) {
     const weft_plan *const plans[] = {api.plan, api.attention_plan};
     weft_simulation s[2] = {no_simulation, no_simulation};
@@ -181,6 +188,7 @@ static weft_status write_trace(weft_message *m) {
 const api_case api_simulations[] = {
     {"weft_simulate", simulate, NULL, 0},
     {"weft_simulate_settled", settled, NULL, 0},
+    {"weft_simulate_bounds", bounds, NULL, 0},
     {"weft_simulate_all", all, NULL, 0},
     {"weft_simulate_curve", curve, NULL, 0},
     {"weft_simulation_json", as_json, NULL, 0},
