@@ -21,7 +21,7 @@ set(WEFT_TESTS_nightly fuzz_run site documents_all hopper_backward_emulated_more
 
 # With the address and undefined-behaviour sanitizers only at night: long comparisons of searches and prices with whole
 # simulations, whose code the tests of the simulator and of searches run with sanitizers in the gate.
-set(WEFT_TESTS_sanitize_nightly test_recommend test_priced)
+set(WEFT_TESTS_sanitize_nightly test_recommend test_priced test_driver_faults)
 
 # Also run with the thread sanitizer.
 set(WEFT_TESTS_threads test_lives test_cpu test_grouped test_kv_cache test_attention_features test_backward test_decode test_stealing test_driver test_plan_cuda test_plan test_tune test_dist test_products test_failures)
