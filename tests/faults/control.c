@@ -111,6 +111,7 @@ static int error_number(const char *name) {
 
 __attribute__((constructor)) static void begin(void) {
     const char *words = getenv("FAULTS"), *number = getenv("FAULTS_AT"), *log = getenv("FAULTS_LOG");
+    unsetenv("LD_PRELOAD"); /* what the command starts is not meant */
     if (log) {
         faults_log_begin(log);
         faults_take_standard_output();
