@@ -113,7 +113,7 @@ enum { WEFT_BUFFER_ON_REQUEST = 3 };
 
 /* One kind of work. The pointers to functions may not be null unless it says so. */
 typedef struct weft_operation_row {
-    weft_operation_info info; /* what everyone may know: weft.h */
+    weft_operation_info info; /* what everyone may know: names.h */
 
     /* A descriptor with the defaults of its _INIT macro. */
     void (*init)(weft_problem *problem);

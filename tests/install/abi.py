@@ -15,24 +15,24 @@ import tempfile
 
 # What the older version did not have: the last fields of each struct, and their values in its _INIT macro.
 SHORTER = [
-    ("weft.h", r"    int64_t left, right;(?:(?!\n\}).)*\n\} weft_attention;", "} weft_attention;"),
-    ("weft.h", r"\{0, 0, 0\}, 0, 0, 0, 0, 0, 0\.0, 0\.0, 0, 0, \{0, 0, 0\}, 0, 0, 0, \{0, 0, 0, 0, 0\}, 0, 0, 0, 0, 0, 0,\s*\\\n\s*\{0, 0, 0, 0, 0\}, "
+    ("problem.h", r"    int64_t left, right;(?:(?!\n\}).)*\n\} weft_attention;", "} weft_attention;"),
+    ("problem.h", r"\{0, 0, 0\}, 0, 0, 0, 0, 0, 0\.0, 0\.0, 0, 0, \{0, 0, 0\}, 0, 0, 0, \{0, 0, 0, 0, 0\}, 0, 0, 0, 0, 0, 0,\s*\\\n\s*\{0, 0, 0, 0, 0\}, "
      r"\{0, 0, 0, 0, \{0, 0, 0\}, \{0, 0, 0\}, 0, 0, 0, 0, NULL\}, \{0, 0, 0\}, 0, 0\}", "{0, 0, 0}}"),
-    ("weft.h", r"    int64_t a_stride, b_stride, c_stride;(?:(?!\n\}).)*\n\} weft_gemm;", "} weft_gemm;"),
-    ("weft.h", r"1\.0, 0\.0, 1, 0, 0, 0, 0, WEFT_IDENTITY, 0, WEFT_FP32, 0, 0, WEFT_PRECISION_FP32\}", "1.0, 0.0, 1}"),
-    ("weft.h", r"    const void \*bias; +/\*\*< \(batch, n\)(?:(?!\n\}).)*\n\} weft_gemm_data;", "} weft_gemm_data;"),
-    ("weft.h", r"WEFT_GEMM, (?:NULL, ){11}NULL", "WEFT_GEMM, NULL, NULL, NULL"),
-    ("weft.h", r"    const float \*sinks; (?:(?!\n\}).)*\n\} weft_attention_data;", "} weft_attention_data;"),
-    ("weft.h", r"WEFT_ATTENTION, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,\s*\\\n\s*\{0, 0, 0, 0, 0\}, 0, \{0, 0, 0, 0, 0\}, \{(?:NULL, )+NULL\}, NULL, NULL, 0",
+    ("problem.h", r"    int64_t a_stride, b_stride, c_stride;(?:(?!\n\}).)*\n\} weft_gemm;", "} weft_gemm;"),
+    ("problem.h", r"1\.0, 0\.0, 1, 0, 0, 0, 0, WEFT_IDENTITY, 0, WEFT_FP32, 0, 0, WEFT_PRECISION_FP32\}", "1.0, 0.0, 1}"),
+    ("data.h", r"    const void \*bias; +/\*\*< \(batch, n\)(?:(?!\n\}).)*\n\} weft_gemm_data;", "} weft_gemm_data;"),
+    ("data.h", r"WEFT_GEMM, (?:NULL, ){11}NULL", "WEFT_GEMM, NULL, NULL, NULL"),
+    ("data.h", r"    const float \*sinks; (?:(?!\n\}).)*\n\} weft_attention_data;", "} weft_attention_data;"),
+    ("data.h", r"WEFT_ATTENTION, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,\s*\\\n\s*\{0, 0, 0, 0, 0\}, 0, \{0, 0, 0, 0, 0\}, \{(?:NULL, )+NULL\}, NULL, NULL, 0",
      "WEFT_ATTENTION, NULL, NULL, NULL, NULL, NULL"),
-    ("weft.h", r"    const float \*sinks, \*alibi; (?:(?!\n\}).)*\n\} weft_attention_gradients;", "} weft_attention_gradients;"),
-    ("weft.h", r"NULL,\s*\\\n\s*NULL, NULL, NULL, NULL, \{0, 0, 0, 0, 0\}, 0, \{0, 0, 0, 0, 0\}, NULL, NULL", "NULL"),
-    ("weft.h", r"    int32_t into; (?:(?!\n\}).)*\n\} weft_combine;", "} weft_combine;"),
-    ("weft.h", r"\{0, 0, 0\}, \{0, 0, 0\}, 0, 0, 0 +\}", "{0, 0, 0}, {0, 0, 0} }"),
-    ("weft.h", r"    const weft_device \*device; (?:(?!\n\}).)*\n\} weft_plan_options;", "} weft_plan_options;"),
-    ("weft.h", r"sizeof\(weft_plan_options\), NULL, NULL, NULL, 0", "sizeof(weft_plan_options), NULL, NULL"),
-    ("weft.h", r"    int32_t optional; [^\n]*\n", ""),
-    ("weft.h", r"sizeof\(weft_buffer\), NULL, 0, WEFT_FP32, 0, 0, 0, 0, 0", "sizeof(weft_buffer), NULL, 0, WEFT_FP32, 0, 0, 0, 0"),
+    ("data.h", r"    const float \*sinks, \*alibi; (?:(?!\n\}).)*\n\} weft_attention_gradients;", "} weft_attention_gradients;"),
+    ("data.h", r"NULL,\s*\\\n\s*NULL, NULL, NULL, NULL, \{0, 0, 0, 0, 0\}, 0, \{0, 0, 0, 0, 0\}, NULL, NULL", "NULL"),
+    ("problem.h", r"    int32_t into; (?:(?!\n\}).)*\n\} weft_combine;", "} weft_combine;"),
+    ("problem.h", r"\{0, 0, 0\}, \{0, 0, 0\}, 0, 0, 0 +\}", "{0, 0, 0}, {0, 0, 0} }"),
+    ("plan.h", r"    const weft_device \*device; (?:(?!\n\}).)*\n\} weft_plan_options;", "} weft_plan_options;"),
+    ("plan.h", r"sizeof\(weft_plan_options\), NULL, NULL, NULL, 0", "sizeof(weft_plan_options), NULL, NULL"),
+    ("problem.h", r"    int32_t optional; [^\n]*\n", ""),
+    ("problem.h", r"sizeof\(weft_buffer\), NULL, 0, WEFT_FP32, 0, 0, 0, 0, 0", "sizeof(weft_buffer), NULL, 0, WEFT_FP32, 0, 0, 0, 0"),
     ("machine.h", r"    double l2_waiting;(?:(?!\n\};).)*\n\};", "};"),
     ("machine.h", r'"", 0, 0\.0, 0\.0, 0, 0, 0\.0, 0\.0, 0\.0, 0\.0\}\n/\* clang', '"", 0}\n/* clang'),
     ("profile.h", r"    int64_t in_turn; (?:(?!\n\}).)*\n\} weft_profile;", "} weft_profile;"),
@@ -54,7 +54,7 @@ def shorten(folder):
 
 def lengthen(folder):
     """A field at the end of every struct that may grow."""
-    for name in ("weft.h", "machine.h", "profile.h", "sim.h", "tune.h"):
+    for name in ("problem.h", "data.h", "plan.h", "machine.h", "profile.h", "sim.h", "tune.h"):
         path = folder / "weft" / name
         text = path.read_text()
         pattern = re.compile(r"(struct weft_\w+ \{\n    size_t struct_size;(?:(?!\n\}).)*\n)(\}[^\n]*;)", re.S)

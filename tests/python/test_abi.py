@@ -96,7 +96,7 @@ def test_packed_data_is_the_structure(operation):
 
 
 def test_extras_are_those_of_the_header():
-    with open(os.path.join(ROOT, "include", "weft", "weft.h")) as file:
+    with open(os.path.join(ROOT, "include", "weft", "problem.h")) as file:
         bits = dict(re.findall(r"    WEFT_([A-Z_]+) = (\d+),? +/\*\*< (?:data|lengths|pairs)\.", file.read()))
     names = {"STARTS": "q_starts", "BLOCKS": "block_starts"}
     of_gemm = {name: bits.pop(name) for name in list(bits) if name.startswith("GEMM_")}
