@@ -110,7 +110,7 @@ void weft_dist_attention_rows(weft_dist *dist) {
 /* Gradients of sinks: each rank has those of its queries. */
 size_t weft_dist_attention_told(const weft_dist *dist) {
     const weft_attention *p = &dist->problem.attention;
-    return weft_dist_is_backward(dist) && (p->extras & WEFT_SINKS) ? (size_t)p->heads * sizeof(double) : 0;
+    return weft_dist_is_backward(dist) && (p->extras & WEFT_SINKS) ? (size_t)p->heads * sizeof(float) : 0;
 }
 
 /* A rank's buffers, and its tensors: all heads of its own rows. */

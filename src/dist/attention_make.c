@@ -84,7 +84,8 @@ weft_status weft_dist_attention_take(weft_dist_work *work, weft_message *message
     const int back = weft_dist_is_backward(dist);
     const size_t out = back ? dim : dim_v;
     weft_status status;
-    work->host_sinks = calloc((size_t)work->heads, sizeof(float));
+    const size_t sinks = (size_t)dist->ranks.ranks * weft_dist_attention_told(dist);
+    work->host_sinks = calloc(1, (size_t)work->heads * sizeof(float) + sinks);
     if (!work->host_sinks) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for a rank's sinks");
     }
@@ -97,10 +98,28 @@ weft_status weft_dist_attention_take(weft_dist_work *work, weft_message *message
         (status = weft_dist_take(work, queries * sizeof(float), &work->sums_lse, message)) || !back) {
         return status;
     }
-    const size_t sinks = (size_t)dist->ranks.ranks * weft_dist_attention_told(dist);
     status = weft_dist_take(work, queries * dim_v * element, &work->grad_o, message);
     status = status ? status : weft_dist_take(work, queries * dim_v * sizeof(float), &work->wide_o, message);
-    return status || sinks == 0 ? status : weft_dist_take(work, sinks, (char **)&work->sinks, message);
+    if (status || sinks == 0) {
+        return status;
+    }
+    status = weft_dist_take_pair(work, 1, dist->row.k_sums, dist->row.v_sums, &work->sink_keys, message);
+    return status ? status : weft_dist_take(work, sinks, (char **)&work->sinks, message);
+}
+
+/* The gradients of sinks are those of an attention of all of this rank's queries, none of which sees a key. */
+static weft_status plan_sinks(weft_dist_work *work, weft_message *message) {
+    const weft_dist_slice all = {.queries = {0, work->queries},
+                                 .keys = {0, 1},
+                                 .mask = WEFT_MASK_CAUSAL,
+                                 .offset = -work->queries,
+                                 .left = -1,
+                                 .right = -1};
+    weft_attention p = weft_dist_slice_problem(work->dist, &all);
+    p.o_dtype = 1 + WEFT_FP32;
+    p.softcap = 0;
+    p.extras = WEFT_SINKS;
+    return work->queries > 0 ? weft_dist_plan_of(work, &p, &work->sink_plan, message) : WEFT_OK;
 }
 
 weft_status weft_dist_attention_plan_end(weft_dist_work *work, weft_message *message) {
@@ -115,5 +134,6 @@ weft_status weft_dist_attention_plan_end(weft_dist_work *work, weft_message *mes
     weft_status status = weft_dist_plan_of(work, &q, &work->round_queries, message);
     status = status || !back ? status : weft_dist_plan_of(work, &o, &work->widen_o, message);
     status = status || !back ? status : weft_dist_plan_of(work, &k, &work->round_keys, message);
+    status = status || weft_dist_attention_told(dist) == 0 ? status : plan_sinks(work, message);
     return status || !back ? status : weft_dist_plan_of(work, &v, &work->round_values, message);
 }

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run of a rank of a shared attention: the caller's tensors become rows, a pass goes over them, and results go back. */
-#include <math.h>
-#include <string.h>
-
 #include "base/status.h"
 #include "dist/heads.h"
 #include "dist/kinds.h"
 #include "dist/pass.h"
 #include "problem/problem.h"
-#include "ref/ref.h"
 
 /* One of this rank's tensors. */
 static weft_dist_tensor tensor_of(const weft_dist_work *work, const void *at, char name) {
@@ -114,39 +110,52 @@ static weft_status forward(weft_dist_work *work, const weft_attention_data *data
     return data->lse ? work->memory.copy(&work->memory, data->lse, bytes, lse, bytes, bytes, 1, message) : WEFT_OK;
 }
 
-/* The gradient of a sink: minus its weight of every query, times what O has of dO. Each rank sums up its queries; all send
- * all theirs, and add up in the order of ranks. */
-static weft_status sink_gradients(weft_dist_work *work, const weft_attention_gradients *data, weft_message *message) {
-    const weft_attention *p = &work->local.attention;
-    const int64_t size = work->io.transport.size;
-    double *all = work->sinks;
-    double *mine = all + work->dist->rank * p->heads;
-    memset(mine, 0, (size_t)p->heads * sizeof *mine);
-    for (int64_t i = 0; i < p->batch * p->heads * p->seq; i++) {
-        const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
-        const size_t at = (size_t)(batch * p->o_strides.batch + row * p->o_strides.seq + head * p->o_strides.head);
-        double delta = 0;
-        for (int64_t d = 0; d < p->head_dim_v; d++) {
-            delta +=
-                weft_ref_load(p->dtype, data->o, at + (size_t)d) * weft_ref_load(p->dtype, data->grad_o, at + (size_t)d);
-        }
-        mine[head] -= exp((double)data->sinks[head] - (double)data->lse[i]) * delta;
+/* What this rank's queries add to the gradients of its heads' sinks. No key is seen, so K and V may be anything, and the
+ * gradient of Q is zeros, where sums are to begin with such. */
+static weft_status begin_sinks(weft_dist_work *work, const weft_dist_queries *queries, const float *sinks,
+                               weft_message *message) {
+    const weft_dist_memory *m = &work->memory;
+    const int64_t heads = work->dist->problem.attention.heads, first = work->member * work->heads;
+    float *mine = work->sinks + work->dist->rank * heads;
+    const weft_status status = m->fill(m, mine, 0, (size_t)heads, message);
+    if (status || !work->sink_plan) {
+        return status;
     }
+    weft_attention_gradients data = WEFT_ATTENTION_GRADIENTS_INIT;
+    data.q = data.k = queries->q;
+    data.v = data.grad_o = queries->grad_o;
+    data.o = queries->o;
+    data.lse = queries->lse;
+    data.sinks = sinks + first;
+    data.grad_q = work->sums;
+    data.grad_k = work->sink_keys.k;
+    data.grad_v = work->sink_keys.v;
+    data.grad_sinks = mine + first;
+    data.workspace = work->workspace;
+    return weft_dist_compute(work, work->sink_plan, &data, message);
+}
+
+/* All send all what their queries add to the gradients of sinks, and add up in the order of ranks. */
+static weft_status end_sinks(weft_dist_work *work, float *gradients, weft_message *message) {
+    const weft_dist_memory *m = &work->memory;
+    const int64_t size = work->io.transport.size, heads = work->dist->problem.attention.heads;
+    const size_t bytes = (size_t)heads * sizeof *gradients;
+    const float *mine = work->sinks + work->dist->rank * heads, *all = work->host_sinks;
     weft_status status = WEFT_OK;
-    const size_t bytes = (size_t)p->heads * sizeof *all;
     for (int64_t rank = 0; rank < size && !status; rank++) {
         if (rank != work->dist->rank) {
-            status = weft_io_receive(&work->io, all + rank * p->heads, bytes, rank, WEFT_TAG_VALUES, -2, message);
+            status = weft_io_receive(&work->io, work->sinks + rank * heads, bytes, rank, WEFT_TAG_VALUES, -2, message);
             status = status ? status : weft_io_send(&work->io, mine, bytes, rank, WEFT_TAG_VALUES, -2, message);
         }
     }
     status = status ? status : weft_io_wait(&work->io, -2, message);
-    for (int64_t head = 0; head < p->heads && !status; head++) {
+    status = status ? status : m->read(m, work->host_sinks, work->sinks, (size_t)size * bytes, message);
+    for (int64_t head = 0; head < heads && !status; head++) {
         double sum = 0;
         for (int64_t rank = 0; rank < size; rank++) {
-            sum += all[rank * p->heads + head];
+            sum += (double)all[rank * heads + head];
         }
-        data->grad_sinks[head] = (float)sum;
+        status = m->fill(m, gradients + head, (float)sum, 1, message);
     }
     return status;
 }
@@ -163,13 +172,14 @@ static weft_status backward(weft_dist_work *work, const weft_attention_gradients
         queries.lse = (const float *)(const void *)work->lse;
         status = weft_dist_lse_in(work, data->lse, (float *)(void *)work->lse, message);
     }
+    const int has_sinks = (work->dist->problem.attention.extras & WEFT_SINKS) && data->grad_sinks;
+    status = status || !has_sinks ? status : begin_sinks(work, &queries, data->sinks, message);
     status = status ? status : weft_dist_pass(work, &in, message);
     /* Q, K and V are not needed any more. */
     status = status ? status : give(work, work->round_queries, work->sums, work->o, data->grad_q, 'q', message);
     status = status ? status : give(work, work->round_keys, work->home.k, work->own.k, data->grad_k, 'k', message);
     status = status ? status : give(work, work->round_values, work->home.v, work->own.v, data->grad_v, 'v', message);
-    const int sinks = (work->dist->problem.attention.extras & WEFT_SINKS) && data->grad_sinks;
-    return status || !sinks ? status : sink_gradients(work, data, message);
+    return status || !has_sinks ? status : end_sinks(work, data->grad_sinks, message);
 }
 
 weft_status weft_dist_attention_check_data(const weft_dist_work *work, const void *data, weft_data *checked,
@@ -177,10 +187,6 @@ weft_status weft_dist_attention_check_data(const weft_dist_work *work, const voi
     const weft_status status = weft_data_check(checked, work->dist->operation, &work->local, data, message);
     if (!status && weft_dist_is_backward(work->dist) && (!checked->gradients.o || !checked->gradients.lse)) {
         return weft_fail(message, WEFT_INVALID, "over ranks a backward pass takes the o and lse of the forward pass");
-    }
-    if (!status && weft_dist_is_backward(work->dist) && checked->gradients.grad_sinks && work->memory.on_device) {
-        return weft_fail(message, WEFT_UNSUPPORTED,
-                         "the gradient of sinks over ranks is computed on CPUs: grad_sinks is not null");
     }
     return status;
 }

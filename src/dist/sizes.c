@@ -44,7 +44,7 @@ uint64_t weft_dist_buffers(const weft_dist *dist, int64_t rank, int64_t most_que
     if (back) {
         bytes += queries * dim_v * (element + sum) + most_keys * key_sums; /* dO, O in fp32, dK and dV of a slice */
         bytes += ((weft_ring_lag(&dist->ring) + 1) * slot_rows + 2 * keys) * key_sums; /* sums of dK and dV */
-        bytes += p->extras & WEFT_SINKS ? dist->ranks.ranks * p->heads * (int64_t)sizeof(double) : 0;
+        bytes += p->extras & WEFT_SINKS ? dist->ranks.ranks * p->heads * sum + key_sums : 0;
     }
     const uint64_t members = (uint64_t)dist->ranks.head_ranks;
     return (uint64_t)bytes + (members > 1 ? 2 * members * weft_dist_heads_share(dist, rank) : 0);

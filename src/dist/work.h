@@ -85,8 +85,10 @@ typedef struct weft_dist_work {
     weft_dist_pair home;            /* backward: gradients of own keys */
     weft_dist_pair *adds, arrivals; /* of parts, one more than steps between ranks; what comes home */
     int64_t adds_count;
-    double *sinks;     /* backward: gradients of sinks, (ranks, heads) */
-    float *host_sinks; /* forward: a copy of the heads' sinks, where they are in a GPU's memory */
+    float *sinks;               /* backward: gradients of sinks, (ranks, heads), */
+    const weft_plan *sink_plan; /* made by an attention of all queries, which see no key; null: there are none, */
+    weft_dist_pair sink_keys;   /* and gradients of the one that it is given */
+    float *host_sinks;          /* for the host: a copy of sinks, or of their gradients */
     const weft_plan *widen_o, *round_queries, *round_keys, *round_values;
     struct weft_dist_heads *exchange;  /* heads.c; null: heads are not exchanged */
     struct weft_dist_product *product; /* gemm_work.h; null: it is no matrix product */

@@ -37,6 +37,9 @@ static void solve_part(job *j) {
         for (size_t d = 0; d < (size_t)p->head_dim_v; d++) {
             delta += weft_ref_load(p->dtype, j->p->grad_o, o + d) * weft_ref_load(out, j->data.o, o + d);
         }
+        if (j->data.sinks && j->data.lse[line] > -INFINITY) {
+            j->grad_sinks[head] -= (float)(exp((double)j->data.sinks[head] - (double)j->data.lse[line]) * delta);
+        }
         for (int64_t key = keys.begin; key < keys.end && j->data.lse[line] > -INFINITY; key++) {
             const size_t k = weft_row_index(&p->k_strides, batch, key, weft_ref_kv_head(p, head));
             const size_t v = weft_row_index(&p->v_strides, batch, key, weft_ref_kv_head(p, head));
@@ -100,7 +103,7 @@ static int solve(job *j, const char *kernel) {
     j->data.dropout_seed = data.dropout_seed;
     const weft_attention *p = &j->problem;
     const int ok = j->grad_q && j->grad_k && j->grad_v && j->grad_sinks && !j->grad_bias == !j->p->grad_bias;
-    if (ok && p->sequences == 0 && p->dropout == 0 && p->o_dtype && !(p->extras & (WEFT_SINKS | WEFT_BIAS))) {
+    if (ok && p->sequences == 0 && p->dropout == 0 && p->o_dtype && !(p->extras & WEFT_BIAS)) {
         solve_part(j);
         return 1;
     }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <weft/dist_mpi.h>
 
+#include "first_gpu.h"
 #include "parts.h"
 #include "shaken.h"
 
@@ -85,24 +86,12 @@ static void matches_the_reference(void **state) {
     }
 }
 
-/* The first GPU's context and a stream: null where there is none. */
-static void *open_gpu(weft_message *message) {
-    weft_cuda_device device;
-    void *context;
-    if (weft_cuda_driver_get(&gpu, message) || weft_cuda_device_get(gpu, 0, &device, message) ||
-        gpu->primary_retain(&context, device.handle) || gpu->context_push(context) ||
-        gpu->stream_new(&stream, WEFT_CU_STREAM_NON_BLOCKING)) {
-        return NULL;
-    }
-    return stream;
-}
-
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matches_the_reference),
     };
     weft_mpi mpi;
-    weft_message message;
+    weft_message message = {"the GPU cannot be used"};
     int level;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
     most_rows = argc > 1 ? atoll(argv[1]) : 90;
@@ -110,7 +99,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "%s\n", message.text);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    if (argc > 2 && !open_gpu(&message)) {
+    if (argc > 2 && !open_first_gpu(&gpu, &stream, &message)) {
         printf("skipped: %s\n", message.text);
         MPI_Finalize();
         return 77;

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products over ranks, which are processes here: as test_products.c, by MPI.
- *   mpirun -n RANKS mpi_products MOST_ROWS */
+ *   mpirun -n RANKS mpi_products MOST_ROWS [gpu]
+ * gpu: see mpi_dist.c. */
 #include "../cmocka_all.h"
 
 #include <stdlib.h>
 #include <weft/dist_mpi.h>
 
+#include "first_gpu.h"
 #include "products.h"
 #include "shaken.h"
 
 static int64_t most;
 static weft_transport by_mpi = WEFT_TRANSPORT_INIT;
+static const weft_cuda_driver *gpu; /* null: on CPUs */
+static void *stream;
 
 /* Brings what all ranks have made to rank 0. */
 static void gather(const part_product *mine, part_product *parts) {
@@ -35,12 +39,17 @@ static void matches_the_reference(void **state) {
         part_product parts[MOST_RANKS];
         shaken shakes;
         draw_product(&random, &w, most, by_mpi.size, by_mpi.size);
+        if (gpu) {
+            suit_gpu_product(&w);
+        }
         fill_product(&w, &random);
         for (int32_t rank = 0; rank < by_mpi.size; rank++) {
             parts[rank] = product_part_of(&w, rank);
         }
         part_product *mine = &parts[by_mpi.rank];
         mine->seconds = 3600;
+        mine->gpu = gpu;
+        mine->stream = stream;
         const weft_transport late = shaken_open(&shakes, &by_mpi, random_bits(&random) + (uint64_t)by_mpi.rank);
         mine->status = run_product(mine, i % 2 ? &late : &by_mpi);
         if (mine->status) {
@@ -65,13 +74,18 @@ int main(int argc, char **argv) {
         cmocka_unit_test(matches_the_reference),
     };
     weft_mpi mpi;
-    weft_message message;
+    weft_message message = {"the GPU cannot be used"};
     int level;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
     most = argc > 1 ? atoll(argv[1]) : 90;
     if (weft_mpi_open(&mpi, MPI_COMM_WORLD, &by_mpi, &message)) {
         fprintf(stderr, "%s\n", message.text);
         MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    if (argc > 2 && !open_first_gpu(&gpu, &stream, &message)) {
+        printf("skipped: %s\n", message.text);
+        MPI_Finalize();
+        return 77;
     }
     if (by_mpi.size > MOST_RANKS || cmocka_run_group_tests(tests, NULL, NULL)) {
         MPI_Abort(MPI_COMM_WORLD, 1); /* the others wait for this one */

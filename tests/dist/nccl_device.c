@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL with one rank on a GPU: messages of a rank to itself, and attention over that rank, held to the reference. It shows
- * that NCCL's entry points are called as NCCL wants it; whatever needs two GPUs it cannot show.
+/* NCCL with one rank on a GPU: messages of a rank to itself, and attention and products over that rank, held to the
+ * reference. It shows that NCCL's entry points are called as NCCL wants it; whatever needs two GPUs it cannot show.
  *
  *   nccl_device [messages]
  *
- * messages: without the attention, for which the library needs kernels. Exits 77, with one line, where there is no GPU or
+ * messages: nothing else, for which the library needs kernels. Exits 77, with one line, where there is no GPU or
  * no NCCL. */
 #include "../cmocka_all.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "first_gpu.h"
 #include "parts.h"
+#include "products.h"
 #include <weft/nccl.h>
 
 static const weft_cuda_driver *gpu;
@@ -81,22 +83,34 @@ static void attention(void **state) {
     }
 }
 
-static int open_gpu(weft_message *message) {
-    weft_cuda_device device;
-    void *context;
-    return weft_cuda_driver_get(&gpu, message) == WEFT_OK && weft_cuda_device_get(gpu, 0, &device, message) == WEFT_OK &&
-           gpu->primary_retain(&context, device.handle) == 0 && gpu->context_push(context) == 0 &&
-           gpu->stream_new(&stream, WEFT_CU_STREAM_NON_BLOCKING) == 0;
+static void products(void **state) {
+    (void)state;
+    uint64_t random = random_seed(277);
+    for (int i = 0; random_round(&random, &i, 16); i++) {
+        whole_product w;
+        draw_product(&random, &w, 250, 1, 1);
+        suit_gpu_product(&w);
+        fill_product(&w, &random);
+        part_product mine = product_part_of(&w, 0);
+        mine.gpu = gpu;
+        mine.stream = stream;
+        if (run_product(&mine, &by_nccl)) {
+            fail_msg("%s", mine.message.text);
+        }
+        check_product(&w, &mine);
+        free_product_part(&mine);
+        free_product(&w);
+    }
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(messages), cmocka_unit_test(attention)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(messages), cmocka_unit_test(attention), cmocka_unit_test(products)};
     const struct CMUnitTest few[] = {cmocka_unit_test(messages)};
     weft_nccl_options options = WEFT_NCCL_OPTIONS_INIT;
     weft_message message = {"the GPU cannot be used"};
     weft_nccl_id id;
     weft_nccl *nccl;
-    if (!open_gpu(&message) || weft_nccl_id_make(&id, &message) == WEFT_NOT_FOUND) {
+    if (!open_first_gpu(&gpu, &stream, &message) || weft_nccl_id_make(&id, &message) == WEFT_NOT_FOUND) {
         printf("skipped: %s\n", message.text);
         return 77;
     }

@@ -31,7 +31,6 @@ void suit_gpu(whole *w, uint64_t *random) {
     p->dtype = random_between(random, 0, 1) ? WEFT_BF16 : WEFT_FP16;
     if (p->operation == WEFT_ATTENTION_BACKWARD) {
         p->head_dim_v = 0;
-        p->extras &= ~WEFT_SINKS; /* whose gradient is computed on CPUs */
     }
 }
 
@@ -191,6 +190,7 @@ weft_status run_part(part *m, const weft_transport *transport) {
     weft_attention_data data = WEFT_ATTENTION_DATA_INIT;
     float *lse = lend(m->gpu, m->lse, lse_bytes), *lent_sinks = lend(m->gpu, sinks, sizeof sinks);
     float *lent_alibi = lend(m->gpu, alibi, sizeof alibi);
+    float *grad_sinks = lend(m->gpu, m->grad_sinks, sizeof m->grad_sinks);
     char *lent_bias = lend(m->gpu, bias, bias_bytes);
     run.stream = m->stream;
     run.kept = lend(m->gpu, kept, kept_bytes);
@@ -216,7 +216,7 @@ weft_status run_part(part *m, const weft_transport *transport) {
         g.grad_v = t[GRAD_V];
         g.sinks = data.sinks;
         g.alibi = data.alibi;
-        g.grad_sinks = data.sinks ? m->grad_sinks : NULL;
+        g.grad_sinks = data.sinks ? grad_sinks : NULL;
         status = weft_dist_run(m->dist[1], &g, &run, &m->message);
     }
     for (int i = 0; i < TENSORS; i++) {
@@ -225,6 +225,7 @@ weft_status run_part(part *m, const weft_transport *transport) {
     take_back(m->gpu, lse, m->lse, lse_bytes);
     take_back(m->gpu, lent_sinks, sinks, sizeof sinks);
     take_back(m->gpu, lent_alibi, alibi, sizeof alibi);
+    take_back(m->gpu, grad_sinks, m->grad_sinks, sizeof m->grad_sinks);
     take_back(m->gpu, lent_bias, bias, bias_bytes);
     take_back(m->gpu, run.kept, kept, kept_bytes);
     for (int i = 0; i < 2; i++) {

@@ -419,21 +419,23 @@ class TestCupy:
 def test_ranks_on_one_gpu():
     """Ranks that are threads share the GPU and stage their messages; NCCL has one rank."""
     q, k, v, grad_o = (normal(1, 1000, heads, 128) for heads in (8, 2, 2, 8))
+    sinks = normal(8, dtype=torch.float32)
 
     def leaves():
-        return [x.clone().requires_grad_() for x in (q, k, v)]
+        return [x.clone().requires_grad_() for x in (q, k, v, sinks)]
 
     def pass_over(group):
-        mine = [weft.dist.split(x, group) for x in leaves()]
+        *rows, mine_of_all = leaves()
+        mine = [weft.dist.split(x, group) for x in rows]
         for x in mine:
             x.retain_grad()
-        o = weft.dist.attention(*mine, group=group, causal=True)
+        o = weft.dist.attention(*mine, group=group, causal=True, sinks=mine_of_all)
         with torch.autograd.set_multithreading_enabled(False):
             o.backward(weft.dist.split(grad_o, group))
-        return [weft.dist.join(x, group) for x in (o.detach(), *(x.grad for x in mine))]
+        return [*(weft.dist.join(x, group) for x in (o.detach(), *(x.grad for x in mine))), mine_of_all.grad]
 
     whole = leaves()
-    o = weft.attention(*whole, causal=True)
+    o = weft.attention(*whole[:3], causal=True, sinks=whole[3])
     o.backward(grad_o)
     wanted = [o.detach(), *(x.grad for x in whole)]
     threads, found = weft.dist.Threads(4), [None] * 5
