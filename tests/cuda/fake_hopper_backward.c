@@ -257,20 +257,20 @@ static int queries_of(const job *j) {
 }
 
 /* Blocks of each head that note in dQ. */
-static int whole_blocks(const job *j) {
+static int blocks_inside(const job *j) {
     const int32_t *starts = j->problem.sequences > 0 ? j->problem.lengths.q_starts : NULL;
-    const int all = j->p->notes.whole;
-    return starts ? (int)weft_smaller(all, starts[j->problem.sequences] / queries_of(j)) : all;
+    return starts ? weft_hopper_backward_notes_inside(j->p, starts[j->problem.sequences], queries_of(j))
+                  : j->p->notes.inside;
 }
 
 /* Whether the i-th block of queries of all heads has notes, and where they are. */
 static int has_notes(const job *j, int64_t i) {
-    return weft_hopper_backward_notes_has(j->p, whole_blocks(j), (int)(i % j->p->blocks));
+    return weft_hopper_backward_notes_has(j->p, blocks_inside(j), (int)(i % j->p->blocks));
 }
 
 static weft_hopper_backward_noted notes_at(const job *j, int64_t i) {
     const int64_t block = i % j->p->blocks, line = i / j->p->blocks;
-    return weft_hopper_backward_note(j->p, whole_blocks(j), queries_of(j), (int)(line / j->p->heads),
+    return weft_hopper_backward_note(j->p, blocks_inside(j), queries_of(j), (int)(line / j->p->heads),
                                      (int)(line % j->p->heads), (int)block);
 }
 

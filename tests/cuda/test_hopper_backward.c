@@ -105,8 +105,7 @@ static void launches(void **state) {
         assert_string_equal(weft_plan_kernel(plan), "attention_backward_bf16_d128__hopper_main");
         assert_int_equal(plan->schedule.sweep, grid ? WEFT_SWEEP_DESCENDING : WEFT_SWEEP_SHIFT);
         assert_int_equal(plan->schedule.dispatch, grid ? WEFT_DISPATCH_GRID : WEFT_DISPATCH_DYNAMIC);
-        assert_int_equal(weft_plan_workspace(plan),
-                         4 * 2 * 2 * 64 * p.head_dim + 2 * (2 * 2 * 2 * p.head_dim + 32)); /* whole blocks; notes of two */
+        assert_int_equal(weft_plan_workspace(plan), 4 * p.batch * p.heads * p.seq * p.head_dim);
         const int before = counts()->launches, together = counts()->cooperative;
         assert_int_equal(weft_plan_run(plan, &x.data, NULL), WEFT_OK);
         assert_int_equal(counts()->launches - before, 3);
@@ -422,12 +421,9 @@ static void depths(void **state) {
         const int wide = dim > 128 || dim_v > 128;
         assert_int_equal(plan->schedule.tile_n, wide ? 64 : 128);
         assert_int_equal(plan->walk.cols, wide ? 5 : 3);
-        /* Narrow, sums as wide as a head is, not as the variant, and notes of each head's last block, which is not whole:
-         * two numbers for each query in rows of dQ, adds and turns; and a timetable, unless the form is plain. Wide, notes
-         * of all blocks. */
-        const size_t tall = strcmp(rows[i / 3].variant, "d64") == 0 ? 128 : 64, blocks = 2 * ((100 + tall - 1) / tall);
-        const size_t row = wide ? 4 * tall : 2 * (size_t)dim, numbers = 2 * row * ((4 * tall + row - 1) / row);
-        const size_t bytes = wide ? blocks * numbers : blocks * tall * (size_t)dim * 4 + 2 * (numbers + 32);
+        /* Narrow, sums as wide as a head is, not as the variant; and a timetable, unless the form is plain. Wide, notes of
+         * all blocks: two numbers for each query. */
+        const size_t bytes = wide ? 2 * 2 * 2 * 64 * sizeof(float) : 2 * 100 * (size_t)dim * sizeof(float);
         if (wide || i % 3 == 0) {
             assert_int_equal(weft_plan_workspace(plan), bytes);
         }
@@ -436,8 +432,8 @@ static void depths(void **state) {
     nothing_left();
 }
 
-/* Of sequences in whole blocks of queries nothing is left but dQ in fp32, however long they are; unless rows of dQ are too
- * short for the turns of many tiles. */
+/* There is nothing but dQ in fp32, however long sequences are; unless rows of dQ are too short for the turns of many tiles,
+ * or a last block has too few rows for its notes. */
 static void workspace_is_dq(void **state) {
     static const struct {
         int64_t seq, kv_seq, dim;
@@ -447,6 +443,9 @@ static void workspace_is_dq(void **state) {
         {1024, 1024, 128, WEFT_MASK_NONE, 0}, {65536, 65536, 128, WEFT_MASK_CAUSAL, 0},
         {512, 512, 64, WEFT_MASK_NONE, 0},    {512, 77, 8, WEFT_MASK_NONE, 0},
         {128, 65536, 8, WEFT_MASK_NONE, 1},   {576, 1 << 19, 104, WEFT_MASK_CAUSAL, 0},
+        {1000, 1000, 128, WEFT_MASK_NONE, 0}, {577, 5000, 128, WEFT_MASK_CAUSAL, 1},
+        {67, 5000, 128, WEFT_MASK_CAUSAL, 0}, {3, 16, 128, WEFT_MASK_NONE, 0},
+        {1033, 999, 64, WEFT_MASK_NONE, 0},   {1032, 999, 64, WEFT_MASK_NONE, 1},
     };
     const weft_device device = gpu();
     weft_plan *plan;

@@ -305,13 +305,20 @@ static weft_hopper_backward_notes notes_of(const weft_plan *plan, const weft_hop
     const int64_t row_bytes = is_wide(v) ? 4 * v->queries : 2 * p->head_dim,
                   rows = weft_ceil_divide(4 * v->queries, row_bytes);
     const int64_t turns = is_wide(v) ? 0 : 16 + 2 * plan->walk.cols; /* and adds */
-    const int64_t bytes = 2 * rows * row_bytes + weft_ceil_divide(turns, 16) * 16;
-    const int in_dq = !is_wide(v) && bytes <= v->queries * row_bytes;
-    const int64_t blocks = weft_ceil_divide(p->seq, v->queries), whole = in_dq ? p->seq / v->queries : 0;
-    const int64_t each = weft_larger(blocks - whole, p->sequences > 0); /* a packed batch may end anywhere */
-    const int boxed = whole > 0 && rows * row_bytes == 4 * v->queries;
-    return (weft_hopper_backward_notes){NULL,  (int32_t)whole,     (int32_t)each, (int32_t)rows,
-                                        boxed, (int32_t)row_bytes, bytes};
+    const int64_t bytes = 2 * rows * row_bytes + weft_ceil_divide(turns, 16) * 16,
+                  taken = weft_ceil_divide(bytes, row_bytes);
+    const int in_dq = !is_wide(v) && taken <= v->queries;
+    const int64_t blocks = weft_ceil_divide(p->seq, v->queries),
+                  inside = in_dq ? (p->seq + v->queries - taken) / v->queries : 0;
+    const int64_t each = weft_larger(blocks - inside, p->sequences > 0); /* a packed batch may end anywhere */
+    const int boxed = inside > 0 && rows * row_bytes == 4 * v->queries;
+    return (weft_hopper_backward_notes){.inside = (int32_t)inside,
+                                        .each = (int32_t)each,
+                                        .taken = in_dq ? (int32_t)taken : 0,
+                                        .rows = (int32_t)rows,
+                                        .boxed = boxed,
+                                        .row_bytes = (int32_t)row_bytes,
+                                        .bytes = bytes};
 }
 
 /* The workspace, one after the other: floats, or words of as many bytes. */
@@ -326,7 +333,7 @@ typedef struct weft_backward_rooms {
 
 static weft_backward_rooms rooms_of(const weft_plan *plan, const weft_hopper_backward_variant *v) {
     const weft_attention *p = &plan->attention;
-    const size_t blocks = (size_t)all_blocks(p, v->queries), queries = blocks * (size_t)v->queries;
+    const size_t blocks = (size_t)all_blocks(p, v->queries), queries = (size_t)(p->batch * p->heads * p->seq);
     const int64_t tiles = p->batch * p->kv_heads * splits_of(plan) * plan->walk.cols;
     const size_t dealt = (size_t)deals(plan), words = sizeof(weft_coming) / sizeof(float);
     const size_t in_turn = !is_wide(v), has_sinks = (p->extras & WEFT_SINKS) != 0;

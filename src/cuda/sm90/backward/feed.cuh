@@ -97,9 +97,10 @@ template <class S, class COURSE>
 static __device__ __forceinline__ backward_step_of_form<S>
 backward_step_at(const weft_hopper_backward_params &p, const backward_job_of_form<S> &job, const COURSE &at) {
     const int row = at.block * S::queries;
+    const bool lacks = p.seq - row < S::queries;
     const bool part = at.block < job.full_begin || at.block >= job.full_end || at.bits_at >= 0;
     if constexpr (S::general) {
-        const backward_general_step step = {at.left > 1, part || job.rows < S::keys,
+        const backward_general_step step = {at.left > 1, lacks, part || job.rows < S::keys,
                                             min(max(job.query_begin - row, 0), S::queries),
                                             min(max(job.query_end - row, 0), S::queries)};
         if constexpr (S::full) {
@@ -109,7 +110,7 @@ backward_step_at(const weft_hopper_backward_params &p, const backward_job_of_for
         }
     } else {
         const int last = p.kv_seq - 1 - job.key;
-        return {at.left > 1, part || last < S::keys - 1, last, row + p.offset - job.key};
+        return {at.left > 1, lacks, part || last < S::keys - 1, last, row + p.offset - job.key};
     }
 }
 
@@ -310,22 +311,23 @@ static __device__ __forceinline__ int backward_block_at(const backward_job &job,
 }
 
 /* Adds to sums of dQ, or is the first to store them. */
-static __device__ __forceinline__ void backward_add_bytes(float *to, uint32_t from, uint32_t bytes, bool first) {
+static __device__ __forceinline__ void backward_add_bytes(char *to, uint32_t from, uint32_t bytes, bool first) {
     if (first) {
         bulk_store(to, from, bytes);
     } else {
-        bulk_add(to, from, bytes);
+        bulk_add((float *)to, from, bytes);
     }
 }
 
 /* Adds a block of dQ to its sums, when it is this tile's turn. One lane. adder: who adds; number: how many it has added so
- * far; adds: where the block's are counted. */
+ * far; line: the head's number; adds: where the block's are counted. */
 template <class S>
 static __device__ __forceinline__ void backward_add_block(const weft_hopper_backward_params &p, backward_desk<S> &desk,
-                                                          uint32_t base, uint32_t adder, uint32_t number, int64_t block,
-                                                          uint32_t *adds, uint32_t turn) {
-    const uint32_t bytes = backward_sums<S>(p) * 4; /* columns behind the head dim are no sums */
-    float *to = p.sums + block * backward_sums<S>(p);
+                                                          uint32_t base, uint32_t adder, uint32_t number, int64_t line,
+                                                          int block, uint32_t *adds, uint32_t turn) {
+    const backward_sums_of_block<S> sums(p, block);
+    const uint32_t first = sums.bytes(0), other = sums.bytes(1);
+    char *to = sums.at(line, block);
     const uint32_t from = base + S::dq_at + adder * S::dq_bytes;
     mbarrier_wait(shared_address(&desk.links.dq_full[adder]), number % 2);
     while (turn > 0 && grid_load_acquire(adds) != turn) {
@@ -333,11 +335,13 @@ static __device__ __forceinline__ void backward_add_block(const weft_hopper_back
     if (turn > 0) {
         fence_global_for_async();
     }
-    if (S::by_queries && bytes < S::dq_bytes) { /* each warpgroup has its own */
-        backward_add_bytes(to, from, bytes / 2, turn == 0);
-        backward_add_bytes(to + bytes / 8, from + S::dq_bytes / 2, bytes / 2, turn == 0);
+    if (first == S::dq_bytes / 2) { /* the other's are right behind */
+        backward_add_bytes(to, from, first + other, turn == 0);
     } else {
-        backward_add_bytes(to, from, bytes, turn == 0);
+        backward_add_bytes(to, from, first, turn == 0);
+        if (other > 0) {
+            backward_add_bytes(to + first, from + S::dq_bytes / 2, other, turn == 0);
+        }
     }
     tma_store_commit();
     tma_store_wait_read<0>();
@@ -377,7 +381,7 @@ static __device__ __forceinline__ void backward_add_listed(const weft_hopper_bac
             const uint32_t turn = __shfl_sync(0xffffffffu, turns, mine % 32);
             const int block = __shfl_sync(0xffffffffu, blocks, mine % 32);
             if (lane == 0) {
-                backward_add_block<S>(p, desk, base, adder, (steps + i) / every, line * p.blocks + block,
+                backward_add_block<S>(p, desk, base, adder, (steps + i) / every, line, block,
                                       weft_hopper_backward_adds(&p, notes.at(job.batch, head, block)), turn);
             }
             __syncwarp();
@@ -428,7 +432,7 @@ static __device__ __forceinline__ void backward_add(const weft_hopper_backward_p
                 const uint32_t turn = __shfl_sync(0xffffffffu, turns, mine % 32);
                 if (lane == 0) { /* it alone waits: who is late would wait for the next but one */
                     const int block = backward_block_at(job, i);
-                    backward_add_block<S>(p, desk, base, adder, (steps + i) / every, line * p.blocks + block,
+                    backward_add_block<S>(p, desk, base, adder, (steps + i) / every, line, block,
                                           weft_hopper_backward_adds(&p, notes.at(job.batch, head, block)), turn);
                 }
                 __syncwarp();

@@ -109,12 +109,13 @@ enum { WEFT_HOPPER_BACKWARD_DEAL_BYTES = 4 * WEFT_HOPPER_BACKWARD_DEALT + 8 * WE
  * sees no key or is not there (full: no logarithms of base 2 but natural ones, as its scores are: no finite bias overflows
  * them); how many tiles have added to its sums so far, a word; and, 16 bytes behind that, the turn of each tile, 16 bits.
  * Narrow, notes are rows of as many bytes as a row of dQ, and lie where dQ of the block will, until `end` writes it.
- * Blocks that have not all of their rows note apart, in the workspace; so do all where a block's rows are too short, and
- * wide, where `end` begins to write while others read. */
+ * A last block of fewer rows than that notes apart, in the workspace; so do all where rows are too short, and wide, where
+ * `end` begins to write while others read. */
 typedef struct weft_hopper_backward_notes {
     char *apart;       /* a block after the other */
-    int32_t whole;     /* blocks of each head that note in dQ, the first ones: so many at most */
+    int32_t inside;    /* blocks of each head that note in dQ, the first ones: so many at most */
     int32_t each;      /* blocks of each head, behind those, that have room apart */
+    int32_t taken;     /* rows of dQ that notes take */
     int32_t rows;      /* of one number of each query: logarithms, then deltas, then the rest */
     int32_t boxed;     /* those fill their rows: a box of `noted` has them */
     int32_t row_bytes; /* multiples of 16 */
@@ -137,8 +138,7 @@ typedef struct weft_hopper_backward_params {
     const float *lse; /* (batch, heads, seq) */
     void *grad_q, *grad_k, *grad_v;
     weft_strides o_strides, q_strides, k_strides, v_strides; /* elements, multiples of 8 */
-    /* Workspace. Queries are in whole blocks: `blocks` of each head. */
-    float *sums; /* of dQ: a block after the other, each as the threads of `main` hold it */
+    float *sums; /* workspace, of dQ: a block after the other, `blocks` of each head, see backward_sums_of_block */
     weft_hopper_backward_notes notes;
     int32_t heads, kv_heads, blocks;
     int32_t group;      /* heads of queries of a part: those that a tile goes through */
@@ -164,20 +164,26 @@ typedef struct weft_hopper_backward_noted {
     int64_t stride; /* bytes from a row to the next */
 } weft_hopper_backward_noted;
 
-/* Whether a block has notes; else it has no query. whole: of the blocks of a head, those that note in dQ. */
-WEFT_INLINE int weft_hopper_backward_notes_has(const weft_hopper_backward_params *p, int whole, int block) {
-    return block - whole < p->notes.each;
+/* The blocks of each head that note in dQ, if only its first `rows` rows are written. queries: of a block. */
+WEFT_INLINE int weft_hopper_backward_notes_inside(const weft_hopper_backward_params *p, int rows, int queries) {
+    const int64_t blocks = (weft_larger(rows, 0) + queries - p->notes.taken) / queries;
+    return (int)weft_smaller(p->notes.inside, blocks);
+}
+
+/* Whether a block has notes; else it has no query. inside: of the blocks of a head, those that note in dQ. */
+WEFT_INLINE int weft_hopper_backward_notes_has(const weft_hopper_backward_params *p, int inside, int block) {
+    return block - inside < p->notes.each;
 }
 
 /* The notes of a block that has some; of another, those of the last: what is on a device may be wrong, and is not to lead
  * anywhere else. queries: of a block. */
-WEFT_INLINE weft_hopper_backward_noted weft_hopper_backward_note(const weft_hopper_backward_params *p, int whole,
+WEFT_INLINE weft_hopper_backward_noted weft_hopper_backward_note(const weft_hopper_backward_params *p, int inside,
                                                                  int queries, int batch, int head, int block) {
     const weft_hopper_backward_notes *n = &p->notes;
-    const int apart = (int)weft_smaller(block - whole, n->each - 1);
+    const int apart = (int)weft_smaller(block - inside, n->each - 1);
     weft_hopper_backward_noted noted = {n->apart + (((int64_t)batch * p->heads + head) * n->each + apart) * n->bytes,
                                         n->row_bytes};
-    if ((uint32_t)block < (uint32_t)whole) { /* nothing of this where whole is 0 */
+    if ((uint32_t)block < (uint32_t)inside) { /* nothing of this where inside is 0 */
         const weft_strides *s = &p->q_strides;
         noted.at = (char *)p->grad_q + 2 * (batch * s->batch + head * s->head + (int64_t)block * queries * s->seq);
         noted.stride = 2 * s->seq;

@@ -290,8 +290,8 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
     }
 }
 
-/* Sums of dQ are as the threads of a warpgroup held them: see wgmma.cuh. Here a thread has what one of those had, two
- * columns of every eight; four lanes exchange theirs, so that each stores eight at a time. */
+/* Rounds sums of dQ. Here a thread has what one of those had that computed it, two columns of every eight; four lanes
+ * exchange theirs, so that each stores eight at a time. */
 template <class S> static __device__ __forceinline__ void backward_end(const weft_hopper_backward_params &p) {
     const backward_place at(p);
     grid_wait();
@@ -305,25 +305,39 @@ template <class S> static __device__ __forceinline__ void backward_end(const wef
         return;
     }
     const weft_hopper_backward_noted noted = notes.at(at.batch, at.head, at.block);
-    constexpr int octets = S::dq_columns / 8;
-    const int thread = (int)threadIdx.x % 128, half = (int)threadIdx.x / 128, lane = thread % 32; /* half: the warpgroup */
-    const float *sums_of = p.sums + (int64_t)blockIdx.x * backward_sums<S>(p);
-    const float4 *from = (const float4 *)(sums_of + half * (S::by_queries ? 64 * p.head_dim : 64 * S::dq_columns)) + thread;
+    constexpr int all_octets = S::dq_columns / 8;
+    const int thread = (int)threadIdx.x % 128, group = (int)threadIdx.x / 128, lane = thread % 32;
+    const int first_row = thread / 32 * 16 + lane / 4; /* of the warpgroup's; the other is 8 further on */
+    const backward_sums_of_block<S> block(p, at.block);
+    const int octets = block.octets(p, group), rows = block.rows(group);
+    const char *from = block.at((int64_t)at.batch * p.heads + at.head, at.block) + group * block.bytes(0);
     const bool any = grid_load_relaxed(weft_hopper_backward_adds(&p, noted)) > 0; /* else no key is seen */
-    float4 sums[octets];
+    float4 sums[all_octets];
+    if (block.lacks_rows()) {
+        const char *mine = from + first_row * octets * 32 + lane % 4 * 8;
 #pragma unroll
-    for (int i = 0; i < octets; i++) {
-        sums[i] = any && S::dq_column(half, i) < p.head_dim ? from[i * 128] : float4{0, 0, 0, 0};
+        for (int i = 0; i < all_octets; i++) {
+            const bool has = any && i < octets;
+            const float2 none = {0, 0}, *two = (const float2 *)(mine + i * 32);
+            const float2 upper = has && first_row < rows ? two[0] : none;
+            const float2 lower = has && first_row + 8 < rows ? two[octets * 32] : none;
+            sums[i] = float4{upper.x, upper.y, lower.x, lower.y};
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < all_octets; i++) {
+            sums[i] = any && i < octets ? ((const float4 *)from)[i * 128 + thread] : float4{0, 0, 0, 0};
+        }
     }
     __syncthreads(); /* all know it: notes may be overwritten */
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        const int row = at.block * S::queries + (S::by_queries ? half * 64 : 0) + thread / 32 * 16 + r * 8 + lane / 4;
+        const int row = at.block * S::queries + (S::by_queries ? group * 64 : 0) + first_row + r * 8;
         const bool has = backward_has_row<S>(p, row);
         char *to =
             (char *)p.grad_q + 2 * (at.batch * p.q_strides.batch + at.head * p.q_strides.head + row * p.q_strides.seq);
 #pragma unroll
-        for (int first = 0; first < octets; first += 4) {
+        for (int first = 0; first < all_octets; first += 4) {
             uint32_t words[4];
 #pragma unroll
             for (int i = 0; i < 4; i++) {
@@ -332,7 +346,7 @@ template <class S> static __device__ __forceinline__ void backward_end(const wef
                              : pack_halves<S::bf16>(four.x * p.scale, four.y * p.scale);
             }
             backward_transpose(words);
-            const int column = S::dq_column(half, first) + lane % 4 * 8;
+            const int column = S::dq_column(group, first) + lane % 4 * 8;
             if (has && column < p.head_dim) {
                 store_16(to + 2 * column, words, WEFT_KEEP_NORMAL);
             }

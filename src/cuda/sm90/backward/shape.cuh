@@ -107,14 +107,15 @@ struct backward_general_job : backward_job {
 /* A block of queries, as the producer hands it over with Q and dO. */
 struct backward_step {
     int32_t more;  /* whether the tile has further ones */
-    int32_t hides; /* whether some of its queries do not see some of the tile's keys */
+    int32_t lacks; /* whether some of its queries are not there */
+    int32_t hides; /* whether some do not see some of the tile's keys */
     int32_t last;  /* the last key that is there, and */
     int32_t seen;  /* where causal, the last that the first query sees; both counted from the tile's first */
 };
 
 /* General: likewise. */
 struct backward_general_step {
-    int32_t more, hides;
+    int32_t more, lacks, hides;
     int32_t begin, end; /* queries that count, counted from the block's first: the others are to be zeros */
 };
 
@@ -305,24 +306,24 @@ static __device__ __forceinline__ int backward_number_at(int query) {
 /* Finds the notes of blocks of queries. */
 template <class S> struct backward_notes {
     const weft_hopper_backward_params &p;
-    int whole; /* see weft_hopper_backward_note() */
+    int inside; /* see weft_hopper_backward_note() */
 
     __device__ __forceinline__ backward_notes(const weft_hopper_backward_params &params)
-        : p(params), whole(S::wide ? 0 : params.notes.whole) {
+        : p(params), inside(S::wide ? 0 : params.notes.inside) {
         if constexpr (S::general && !S::wide) { /* rows behind a packed batch are not written */
             const weft_sequences &all = p.walk.reach.sequences;
             if (all.lengths.q_starts) {
-                whole = min(whole, max((int)all.lengths.q_starts[all.count], 0) / S::queries);
+                inside = weft_hopper_backward_notes_inside(&p, (int)all.lengths.q_starts[all.count], S::queries);
             }
         }
     }
 
     __device__ __forceinline__ bool has(int block) const {
-        return weft_hopper_backward_notes_has(&p, whole, block);
+        return weft_hopper_backward_notes_has(&p, inside, block);
     }
 
     __device__ __forceinline__ weft_hopper_backward_noted at(int batch, int head, int block) const {
-        return weft_hopper_backward_note(&p, whole, S::queries, batch, head, block);
+        return weft_hopper_backward_note(&p, inside, S::queries, batch, head, block);
     }
 
     /* Where a number of a query of a block is behind the first of its kind. */
@@ -344,7 +345,7 @@ template <class S> struct backward_notes {
             bulk_load(to, numbers<KIND>(noted), S::queries * 4, barrier);
             return;
         }
-        if (block < whole && p.notes.boxed) {
+        if (block < inside && p.notes.boxed) {
             tma_load_4d(to, &p.noted, barrier, 0, block * S::queries + KIND * p.notes.rows, head, batch);
             return;
         }
@@ -382,9 +383,40 @@ template <int STAGES> struct backward_slot {
     }
 };
 
-/* Narrow: sums of dQ of a block of queries. */
-template <class S> static __device__ __forceinline__ uint32_t backward_sums(const weft_hopper_backward_params &p) {
-    return S::queries * (uint32_t)p.head_dim;
-}
+/* Narrow: sums of dQ of a block of queries, in memory, and those of a step in shared memory: one warpgroup's behind the
+ * other's, of columns that are there. Those of a block that has all of its queries lie as threads hold them, four for every
+ * eight columns: see wgmma.cuh. Of another there are rows, as far as these are there. */
+template <class S> struct backward_sums_of_block {
+    static constexpr int all_octets = S::dq_columns / 8; /* eights of columns of a warpgroup */
+    const weft_hopper_backward_params &p;
+    int queries; /* of the block that are there */
+
+    __device__ __forceinline__ backward_sums_of_block(const weft_hopper_backward_params &params, int block)
+        : p(params), queries(min(S::queries, params.seq - block * S::queries)) {
+    }
+
+    __device__ __forceinline__ bool lacks_rows() const {
+        return queries < S::queries;
+    }
+
+    /* Eights of columns of a warpgroup that are there. */
+    static __device__ __forceinline__ int octets(const weft_hopper_backward_params &p, int group) {
+        return S::by_queries ? p.head_dim / 8 : min(max(p.head_dim / 8 - group * all_octets, 0), all_octets);
+    }
+
+    /* Rows of a warpgroup that are there. */
+    __device__ __forceinline__ int rows(int group) const {
+        return S::by_queries ? min(max(queries - group * 64, 0), 64) : queries;
+    }
+
+    __device__ __forceinline__ uint32_t bytes(int group) const {
+        return (uint32_t)(rows(group) * octets(p, group)) * 32;
+    }
+
+    /* Those of the first warpgroup, and the other's behind them. line: the head's number. */
+    __device__ __forceinline__ char *at(int64_t line, int block) const {
+        return (char *)(p.sums + (line * p.seq + block * S::queries) * p.head_dim);
+    }
+};
 
 #endif

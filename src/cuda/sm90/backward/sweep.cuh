@@ -212,19 +212,37 @@ template <class S> struct backward_consumer {
     }
 
     /* dQ of a step to shared memory, for who adds it to the sums. Its dS is no longer needed. */
-    __device__ __forceinline__ void put(const float (&dq)[S::dq_columns / 2], uint32_t step) const {
-        const uint32_t place = step % 2;
-        const uint32_t to = base + S::dq_at + place * S::dq_bytes + group * S::dq_bytes / 2 + thread_index() % 128 * 16;
+    __device__ __forceinline__ void put(const float (&dq)[S::dq_columns / 2], uint32_t step, bool lacks_rows) const {
+        const uint32_t place = step % 2, to = base + S::dq_at + place * S::dq_bytes + group * S::dq_bytes / 2;
         release(desk.links.ds_empty[place]);
         mbarrier_wait(shared_address(&desk.links.dq_empty[place]), step / 2 % 2 ^ 1);
+        if (lacks_rows) {
+            put_rows(dq, to);
+        } else {
 #pragma unroll
-        for (int i = 0; i < S::dq_columns / 8; i++) {
-            const float four[4] = {dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]};
-            shared_store(to + i * 2048, four);
+            for (int i = 0; i < S::dq_columns / 8; i++) {
+                const float four[4] = {dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]};
+                shared_store(to + thread_index() % 128 * 16 + i * 2048, four);
+            }
         }
         fence_shared_for_async();
         __syncwarp();
         release(desk.links.dq_full[place]);
+    }
+
+    /* The same as rows: a thread has two, eight apart, and two columns of every eight. */
+    __device__ __forceinline__ void put_rows(const float (&dq)[S::dq_columns / 2], uint32_t to) const {
+        const uint32_t octets = (uint32_t)backward_sums_of_block<S>::octets(p, (int)group);
+        const uint32_t row = thread_index() % 128 / 32 * 16 + thread_index() % 32 / 4;
+        const uint32_t mine = to + row * octets * 32 + thread_index() % 4 * 8;
+#pragma unroll
+        for (uint32_t i = 0; i < S::dq_columns / 8; i++) {
+            if (i < octets) {
+                const float upper[2] = {dq[4 * i], dq[4 * i + 1]}, lower[2] = {dq[4 * i + 2], dq[4 * i + 3]};
+                shared_store(mine + i * 32, upper);
+                shared_store(mine + 8 * octets * 32 + i * 32, lower);
+            }
+        }
     }
 
     /* Waits for its turn at the tensor cores, and hands it to the other warpgroup. */
@@ -286,7 +304,7 @@ template <class S> struct backward_consumer {
         for (int i = 0; i < S::depth / 2; i++) {
             dk[i] = dv[i] = 0;
         }
-        bool has_dq = !late;
+        bool has_dq = !late, lacks_rows = false;
         for (bool more = true; more; has_dq = true) {
             float dq[S::dq_columns / 2];
             mbarrier_wait(shared_address(&desk.full[slot.index]), slot.parity);
@@ -296,6 +314,8 @@ template <class S> struct backward_consumer {
             start_scores(scores, base + S::k_at, stage());
             start_scores(grads, base + S::v_at, stage() + S::q_bytes);
             more = desk.steps[slot.index].more;
+            const bool lacked_rows = lacks_rows;
+            lacks_rows = desk.steps[slot.index].lacks;
             if constexpr (S::full) {
                 weigh_full(scores, grads, weights, ds);
             } else {
@@ -316,7 +336,7 @@ template <class S> struct backward_consumer {
             release(desk.empty[slot.index]);
             slot.next();
             if (has_dq) {
-                put(dq, steps - late);
+                put(dq, steps - late, late ? lacked_rows : lacks_rows);
             }
             steps++;
         }
@@ -326,7 +346,7 @@ template <class S> struct backward_consumer {
             start_sums<false>(dq, steps - 1, dv, dk, weights, ds);
             wgmma_wait<0>();
             wgmma_hold(dq);
-            put(dq, steps - 1);
+            put(dq, steps - 1, lacks_rows);
         }
     }
 };
