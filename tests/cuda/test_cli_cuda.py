@@ -148,7 +148,7 @@ class Kernels(OnGpu):
             self.assertTrue(all(row["measured"]["seconds"] > 0 for row in rows))
             for order in sorted(mappings):
                 result = json.loads(self.ok("run", *problem, "--order", order, "--dispatch", dispatch, "--json"))
-                self.assertEqual(result["kernel"], "attention_backward_bf16_d64__hopper_main")
+                self.assertEqual(result["kernel"], "attention_backward_bf16_d64__hopper_ragged_main")
                 self.assertTrue(result["check"]["passed"])
 
     def test_gemm(self):
@@ -191,7 +191,7 @@ class Kernels(OnGpu):
         cache = ["--page", "16", "--append", "1", "--causal", "--bottom-right", "--seq", "1", "--kv-seq", "592"]
         for problem, kernel, hopper in [
             (["attention", "--heads", "2", "--seq", "150"], "__study_fast", "__hopper"),
-            (["attention", "--heads", "2", "--seq", "150", "--backward"], "__study_dk_dv", "__hopper_main"),
+            (["attention", "--heads", "2", "--seq", "150", "--backward"], "__study_dk_dv", "__hopper_ragged_main"),
             (["attention", "--heads", "2", "--seq", "150", "--o-dtype", "fp32"], "__study_general_fast", "__study_general_fast"),
             (["attention", "--heads", "2", "--seq", "150", "--o-dtype", "fp32", "--backward"], "__study_dk_dv", "__study_dk_dv"),
             (["attention", "--heads", "4", "--kv-heads", "2", "--head-dim", "256", *cache], "_append", "_append"),

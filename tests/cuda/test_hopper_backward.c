@@ -102,7 +102,7 @@ static void launches(void **state) {
         assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
         const weft_cuda_plan *c = plan->placed;
         assert_int_equal(c->pass_count, 3);
-        assert_string_equal(weft_plan_kernel(plan), "attention_backward_bf16_d128__hopper_main");
+        assert_string_equal(weft_plan_kernel(plan), "attention_backward_bf16_d128__hopper_ragged_main");
         assert_int_equal(plan->schedule.sweep, grid ? WEFT_SWEEP_DESCENDING : WEFT_SWEEP_SHIFT);
         assert_int_equal(plan->schedule.dispatch, grid ? WEFT_DISPATCH_GRID : WEFT_DISPATCH_DYNAMIC);
         assert_int_equal(weft_plan_workspace(plan), 4 * p.batch * p.heads * p.seq * p.head_dim);
@@ -305,7 +305,7 @@ static void forms(void **state) {
         {WEFT_MASK_NONE, 0, 0, 0, WEFT_BIAS, 2, 0, 0},
         {WEFT_MASK_CAUSAL, 0, 0, 1, 0, 2, 30, 0.5},
     };
-    static const char *const forms_of_kernels[] = {"attention_backward_bf16_d64__hopper_main",
+    static const char *const forms_of_kernels[] = {"attention_backward_bf16_d64__hopper_ragged_main",
                                                    "attention_backward_bf16_d64__hopper_general_main",
                                                    "attention_backward_bf16_d64__hopper_full_main"};
     const weft_device device = gpu();
@@ -408,17 +408,17 @@ static void depths(void **state) {
     char name[64];
     open_fake();
     for (size_t i = 0; i < 3 * (sizeof rows / sizeof *rows); i++) {
-        static const char *const forms_of_kernels[] = {"", "_general", "_full"};
+        static const char *const forms_of_kernels[] = {"_ragged", "_general", "_full"};
         const int64_t dim = rows[i / 3].dim, dim_v = rows[i / 3].dim_v;
         weft_attention p = plain_backward(1, 2, 1, 100, 300, dim, WEFT_FP16, WEFT_MASK_CAUSAL);
         p.head_dim_v = dim_v;
         p.softcap = i % 3 == 1 ? 30 : 0;
         p.dropout = i % 3 == 2 ? 0.1 : 0;
         assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
-        snprintf(name, sizeof name, "attention_backward_fp16_%s__hopper%s_main", rows[i / 3].variant,
-                 forms_of_kernels[i % 3]);
-        assert_string_equal(weft_plan_kernel(plan), name);
         const int wide = dim > 128 || dim_v > 128;
+        snprintf(name, sizeof name, "attention_backward_fp16_%s__hopper%s_main", rows[i / 3].variant,
+                 wide && i % 3 == 0 ? "" : forms_of_kernels[i % 3]);
+        assert_string_equal(weft_plan_kernel(plan), name);
         assert_int_equal(plan->schedule.tile_n, wide ? 64 : 128);
         assert_int_equal(plan->walk.cols, wide ? 5 : 3);
         /* Narrow, sums as wide as a head is, not as the variant; and a timetable, unless the form is plain. Wide, notes of
@@ -454,6 +454,8 @@ static void workspace_is_dq(void **state) {
         const weft_attention p = plain_backward(2, 4, 2, rows[i].seq, rows[i].kv_seq, rows[i].dim, WEFT_BF16, rows[i].mask);
         const size_t dq = 4 * (size_t)(2 * 4 * rows[i].seq * rows[i].dim);
         assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+        const int is_ragged = rows[i].seq % (rows[i].dim > 64 ? 64 : 128) != 0; /* the only one that tests for it */
+        assert_int_equal(strstr(weft_plan_kernel(plan), "_ragged") != NULL, is_ragged);
         assert_int_equal(weft_plan_workspace(plan) > dq, rows[i].more);
         assert_true(weft_plan_workspace(plan) >= dq);
         weft_plan_destroy(plan);

@@ -5,7 +5,8 @@
 #include "cuda/sm90/backward/kernel.cuh"
 
 #define WEFT_HOPPER_BACKWARD(symbol, module, DTYPE, depth, depth_v, keys, queries, form)                                   \
-    extern "C" __global__ void __launch_bounds__(WEFT_HOPPER_BACKWARD_QUERY_THREADS, (form) == 1 ? 3 : 4)                  \
+    extern "C" __global__ void __launch_bounds__(WEFT_HOPPER_BACKWARD_QUERY_THREADS,                                       \
+                                                 (form) == WEFT_HOPPER_BACKWARD_GENERAL ? 3 : 4)                           \
         symbol##_begin(const __grid_constant__ weft_hopper_backward_params p) {                                            \
         backward_begin<backward_shape_of<WEFT_##DTYPE, depth, depth_v, keys, queries, form>>(p);                           \
     }                                                                                                                      \

@@ -33,7 +33,7 @@ enum {
     FULL = WEFT_HAS_BIAS | WEFT_HAS_DROPOUT
 };
 
-/* The form that a problem needs: the least that will do. Each has variants for V of another head dim. */
+/* The form that a problem needs, but for ragged: the least that will do. Each has variants for V of another head dim. */
 static int32_t form_of(const weft_attention *p) {
     return !weft_attention_lacks(p, WEFT_HAS_OTHER_DIM)                    ? WEFT_HOPPER_BACKWARD_PLAIN
            : !weft_attention_lacks(p, BOTH | GENERAL | WEFT_HAS_OTHER_DIM) ? WEFT_HOPPER_BACKWARD_GENERAL
@@ -157,6 +157,13 @@ static int is_timed(const weft_plan *plan, const weft_cuda_device *device, const
     return members(plan) > 0 || is_dealt(plan, device, v);
 }
 
+static int takes(const weft_hopper_backward_variant *v, const weft_attention *p) {
+    const int is_ragged = !is_wide(v) && p->seq % v->queries != 0;
+    const int32_t form = form_of(p),
+                  wanted = form == WEFT_HOPPER_BACKWARD_PLAIN && is_ragged ? WEFT_HOPPER_BACKWARD_RAGGED : form;
+    return v->dtype == p->dtype && v->form == wanted && p->head_dim <= v->depth && p->head_dim_v <= v->depth_v;
+}
+
 static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
                           weft_cuda_choice *choice, weft_message *why) {
     const weft_attention *p = &plan->attention;
@@ -168,9 +175,7 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     }
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_hopper_backward_variant *v = &variants[i];
-        const int takes =
-            v->dtype == p->dtype && v->form == form_of(p) && p->head_dim <= v->depth && p->head_dim_v <= v->depth_v;
-        best = takes && (!best || v->depth + v->depth_v < best->depth + best->depth_v) ? v : best;
+        best = takes(v, p) && (!best || v->depth + v->depth_v < best->depth + best->depth_v) ? v : best;
     }
     if (!best || (s->tile_m != 0 && s->tile_m != best->queries) || (s->tile_n != 0 && s->tile_n != best->keys)) {
         return weft_fail(why, WEFT_UNSUPPORTED,
@@ -441,7 +446,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
         (status = make_map(plan, "v", data->v, &p->v_strides, dv, p->kv_seq, p->kv_heads, v->keys, &to->v, message))) {
         return status;
     }
-    if (v->form == WEFT_HOPPER_BACKWARD_PLAIN && !is_wide(v) &&
+    if (v->form < WEFT_HOPPER_BACKWARD_GENERAL && !is_wide(v) &&
         ((status =
               make_map(plan, "grad_k", data->grad_k, &p->k_strides, d, p->kv_seq, p->kv_heads, 16, &to->to_k, message)) ||
          (status =
@@ -508,13 +513,13 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
         to->walk.next = is_made ? d->next : NULL;
         to->walk.order.table = is_made ? d->table : NULL;
     }
-    if (v->form != WEFT_HOPPER_BACKWARD_PLAIN) {
+    if (v->form >= WEFT_HOPPER_BACKWARD_GENERAL) {
         fill_scores(p, data, to);
     }
     if (v->form == WEFT_HOPPER_BACKWARD_FULL) {
         fill_full(p, data, &to->full);
     }
-    if (v->form != WEFT_HOPPER_BACKWARD_PLAIN && !weft_reach_has_band(&walk->reach)) { /* it knows nothing else */
+    if (v->form >= WEFT_HOPPER_BACKWARD_GENERAL && !weft_reach_has_band(&walk->reach)) { /* it knows nothing else */
         const int has_queries = is_wide(v) && pass == c->main + 1;
         weft_reach_set_band(&to->walk.reach, weft_attention_band(p), weft_attention_sequences(p), !has_queries);
     }

@@ -97,10 +97,10 @@ template <class S, class COURSE>
 static __device__ __forceinline__ backward_step_of_form<S>
 backward_step_at(const weft_hopper_backward_params &p, const backward_job_of_form<S> &job, const COURSE &at) {
     const int row = at.block * S::queries;
-    const bool lacks = p.seq - row < S::queries;
+    const int flags = (at.left > 1 ? BACKWARD_MORE : 0) | (S::ragged && p.seq - row < S::queries ? BACKWARD_LACKS : 0);
     const bool part = at.block < job.full_begin || at.block >= job.full_end || at.bits_at >= 0;
     if constexpr (S::general) {
-        const backward_general_step step = {at.left > 1, lacks, part || job.rows < S::keys,
+        const backward_general_step step = {flags, part || job.rows < S::keys,
                                             min(max(job.query_begin - row, 0), S::queries),
                                             min(max(job.query_end - row, 0), S::queries)};
         if constexpr (S::full) {
@@ -110,7 +110,7 @@ backward_step_at(const weft_hopper_backward_params &p, const backward_job_of_for
         }
     } else {
         const int last = p.kv_seq - 1 - job.key;
-        return {at.left > 1, lacks, part || last < S::keys - 1, last, row + p.offset - job.key};
+        return {flags, part || last < S::keys - 1, last, row + p.offset - job.key};
     }
 }
 
@@ -135,6 +135,7 @@ template <class S> struct backward_rings {
     backward_desk<S> &desk;
     uint32_t base;
     backward_notes<S> notes;
+    int lacked; /* 0 to begin with; BACKWARD_LACKED: the step before had a block that lacks queries */
     backward_slot<S::stages> slot;
 
     /* Has Q, dO and numbers of a step copied. */
@@ -143,7 +144,10 @@ template <class S> struct backward_rings {
         const uint32_t numbers = base + S::numbers_at + slot.index * S::numbers_bytes;
         const int head = job.first_head + at.head, row = at.block * S::queries;
         mbarrier_wait(shared_address(&desk.empty[slot.index]), slot.parity ^ 1);
-        desk.steps[slot.index] = backward_step_at<S>(p, job, at);
+        backward_step_of_form<S> step = backward_step_at<S>(p, job, at);
+        step.flags |= lacked;
+        lacked = step.flags & BACKWARD_LACKS ? BACKWARD_LACKED : 0;
+        desk.steps[slot.index] = step;
         mbarrier_expect(full, 2 * S::q_bytes + S::numbers_bytes);
         backward_load<S::boxes>(to, S::q_box, p.q, full, row, head, job.batch);
         notes.template load<0>(job.batch, head, at.block, numbers, full);
@@ -326,7 +330,7 @@ static __device__ __forceinline__ void backward_add_block(const weft_hopper_back
                                                           uint32_t base, uint32_t adder, uint32_t number, int64_t line,
                                                           int block, uint32_t *adds, uint32_t turn) {
     const backward_sums_of_block<S> sums(p, block);
-    const uint32_t first = sums.bytes(0), other = sums.bytes(1);
+    const uint32_t bytes = S::queries * (uint32_t)p.head_dim * 4; /* columns behind the head dim are no sums */
     char *to = sums.at(line, block);
     const uint32_t from = base + S::dq_at + adder * S::dq_bytes;
     mbarrier_wait(shared_address(&desk.links.dq_full[adder]), number % 2);
@@ -335,13 +339,14 @@ static __device__ __forceinline__ void backward_add_block(const weft_hopper_back
     if (turn > 0) {
         fence_global_for_async();
     }
-    if (first == S::dq_bytes / 2) { /* the other's are right behind */
-        backward_add_bytes(to, from, first + other, turn == 0);
-    } else {
+    if (sums.lacks_rows() || (S::by_queries && bytes < S::dq_bytes)) { /* a warpgroup's are not right behind the other's */
+        const uint32_t first = sums.bytes(0), other = sums.bytes(1);
         backward_add_bytes(to, from, first, turn == 0);
         if (other > 0) {
             backward_add_bytes(to + first, from + S::dq_bytes / 2, other, turn == 0);
         }
+    } else {
+        backward_add_bytes(to, from, bytes, turn == 0);
     }
     tma_store_commit();
     tma_store_wait_read<0>();

@@ -199,8 +199,9 @@ WEFT_INLINE uint32_t *weft_hopper_backward_adds(const weft_hopper_backward_param
 /* What a variant takes. */
 typedef enum weft_hopper_backward_form {
     WEFT_HOPPER_BACKWARD_PLAIN = 0,
-    WEFT_HOPPER_BACKWARD_GENERAL = 1,
-    WEFT_HOPPER_BACKWARD_FULL = 2
+    WEFT_HOPPER_BACKWARD_RAGGED = 1, /* plain, narrow: a last block of queries may lack some, as in what follows */
+    WEFT_HOPPER_BACKWARD_GENERAL = 2,
+    WEFT_HOPPER_BACKWARD_FULL = 3
 } weft_hopper_backward_form;
 
 /* What is compiled: a row of variants.def. */

@@ -21,7 +21,8 @@
 /* The columns of variants.def: narrow. */
 template <int DTYPE, int DEPTH, int QUERIES, int FORM> struct backward_shape {
     static constexpr bool wide = false;
-    static constexpr bool general = FORM != WEFT_HOPPER_BACKWARD_PLAIN; /* and full, which has all of it */
+    static constexpr bool ragged = FORM != WEFT_HOPPER_BACKWARD_PLAIN;
+    static constexpr bool general = FORM >= WEFT_HOPPER_BACKWARD_GENERAL; /* and full, which has all of it */
     static constexpr bool full = FORM == WEFT_HOPPER_BACKWARD_FULL;
     static constexpr bool pairs = FORM == WEFT_HOPPER_BACKWARD_GENERAL; /* block masks and tree masks */
     static constexpr bool bf16 = DTYPE == WEFT_BF16;
@@ -54,7 +55,8 @@ template <int DTYPE, int DEPTH, int QUERIES, int FORM> struct backward_shape {
 /* Wide: both warpgroups have all keys of a tile, and there is no dQ: see dq.cuh. */
 template <int DTYPE, int DEPTH, int DEPTH_V, int FORM> struct backward_wide_shape {
     static constexpr bool wide = true;
-    static constexpr bool general = FORM != WEFT_HOPPER_BACKWARD_PLAIN; /* and full, which has all of it */
+    static constexpr bool ragged = false;                                 /* it has no sums of dQ */
+    static constexpr bool general = FORM >= WEFT_HOPPER_BACKWARD_GENERAL; /* and full, which has all of it */
     static constexpr bool full = FORM == WEFT_HOPPER_BACKWARD_FULL;
     static constexpr bool pairs = FORM == WEFT_HOPPER_BACKWARD_GENERAL;
     static constexpr bool bf16 = DTYPE == WEFT_BF16;
@@ -104,18 +106,21 @@ struct backward_general_job : backward_job {
     int32_t query_begin, query_end; /* queries of the sequence that count */
 };
 
+/* What is said of a step: whether the tile has further ones; ragged: whether some queries of its block are not there, and
+ * of that of the step before. */
+enum { BACKWARD_MORE = 1, BACKWARD_LACKS = 2, BACKWARD_LACKED = 4 };
+
 /* A block of queries, as the producer hands it over with Q and dO. */
 struct backward_step {
-    int32_t more;  /* whether the tile has further ones */
-    int32_t lacks; /* whether some of its queries are not there */
-    int32_t hides; /* whether some do not see some of the tile's keys */
+    int32_t flags;
+    int32_t hides; /* whether some of its queries do not see some of the tile's keys */
     int32_t last;  /* the last key that is there, and */
     int32_t seen;  /* where causal, the last that the first query sees; both counted from the tile's first */
 };
 
 /* General: likewise. */
 struct backward_general_step {
-    int32_t more, lacks, hides;
+    int32_t flags, hides;
     int32_t begin, end; /* queries that count, counted from the block's first: the others are to be zeros */
 };
 
@@ -396,7 +401,7 @@ template <class S> struct backward_sums_of_block {
     }
 
     __device__ __forceinline__ bool lacks_rows() const {
-        return queries < S::queries;
+        return S::ragged && queries < S::queries;
     }
 
     /* Eights of columns of a warpgroup that are there. */

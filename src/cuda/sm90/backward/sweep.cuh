@@ -216,7 +216,7 @@ template <class S> struct backward_consumer {
         const uint32_t place = step % 2, to = base + S::dq_at + place * S::dq_bytes + group * S::dq_bytes / 2;
         release(desk.links.ds_empty[place]);
         mbarrier_wait(shared_address(&desk.links.dq_empty[place]), step / 2 % 2 ^ 1);
-        if (lacks_rows) {
+        if (S::ragged && __builtin_expect(lacks_rows, 0)) {
             put_rows(dq, to);
         } else {
 #pragma unroll
@@ -304,8 +304,10 @@ template <class S> struct backward_consumer {
         for (int i = 0; i < S::depth / 2; i++) {
             dk[i] = dv[i] = 0;
         }
-        bool has_dq = !late, lacks_rows = false;
-        for (bool more = true; more; has_dq = true) {
+        const int lacks = late ? BACKWARD_LACKED : BACKWARD_LACKS; /* of the step whose dQ is put down */
+        bool has_dq = !late;
+        int flags;
+        do {
             float dq[S::dq_columns / 2];
             mbarrier_wait(shared_address(&desk.full[slot.index]), slot.parity);
             if constexpr (S::general) {
@@ -313,9 +315,7 @@ template <class S> struct backward_consumer {
             }
             start_scores(scores, base + S::k_at, stage());
             start_scores(grads, base + S::v_at, stage() + S::q_bytes);
-            more = desk.steps[slot.index].more;
-            const bool lacked_rows = lacks_rows;
-            lacks_rows = desk.steps[slot.index].lacks;
+            flags = desk.steps[slot.index].flags;
             if constexpr (S::full) {
                 weigh_full(scores, grads, weights, ds);
             } else {
@@ -336,17 +336,18 @@ template <class S> struct backward_consumer {
             release(desk.empty[slot.index]);
             slot.next();
             if (has_dq) {
-                put(dq, steps - late, late ? lacked_rows : lacks_rows);
+                put(dq, steps - late, flags & lacks);
             }
+            has_dq = true;
             steps++;
-        }
+        } while (S::ragged ? flags & BACKWARD_MORE : flags);
         if (late) {
             float dq[S::dq_columns / 2];
             await_ds(steps - 1);
             start_sums<false>(dq, steps - 1, dv, dk, weights, ds);
             wgmma_wait<0>();
             wgmma_hold(dq);
-            put(dq, steps - 1, lacks_rows);
+            put(dq, steps - 1, flags & BACKWARD_LACKS);
         }
     }
 };

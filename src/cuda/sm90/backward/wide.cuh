@@ -274,7 +274,7 @@ template <class S, int GROUP> struct backward_wide_consumer {
             barrier_sync(4, 128); /* before weights take the place of what is kept */
         }
         await_scores();
-        bool more = desk.steps[slot.index].more;
+        bool more = desk.steps[slot.index].flags & BACKWARD_MORE;
         start<false>(product, scores, 0, sums, rounded);
         await_products(scores, beside);
         use(scores, beside, rounded);
@@ -284,7 +284,7 @@ template <class S, int GROUP> struct backward_wide_consumer {
             uint64_t &used = spent();
             next();
             await_scores();
-            more = desk.steps[slot.index].more;
+            more = desk.steps[slot.index].flags & BACKWARD_MORE;
             start<true>(product, scores, last, sums, rounded);
             await_products(scores, beside);
             wgmma_hold(sums);
