@@ -50,7 +50,7 @@ quick: deps-test
 # make nightly compiles them all and looks for spills. It emulates all variants for bf16, and of fp16 and TF32, which differ by
 # an instruction, a few.
 GATE = -DWEFT_CUDA=ON -DWEFT_CUDA_CHIPS=90 -DWEFT_CUDA_ONLY='decode_bf16_d128_8|mla_bf16|_(bf16|tf32)_(d64_(64x64|64x128|192x64|192x128)?|.._128x128|kk_128x160|.k_128x96_transposed)_' \
-       -DWEFT_EMULATED_ONLY='_bf16_|_(fp16|tf32)_(d64_64x64__study|(d64|d256)__hopper$$|kk_(128x|64x64__portable))'
+       -DWEFT_EMULATED_ONLY='_bf16_|_(fp16|tf32)_(d64_64x64__study|(d64|d256)__hopper(_ragged)?$$|kk_(128x|64x64__portable))'
 configure-test: deps-test
 	cmake -S . -B $(BUILD)/test $(DEVELOPER) $(GATE)
 

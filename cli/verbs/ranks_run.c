@@ -24,8 +24,9 @@ enum { MOST_THREADS = 512 };
 /* A transport that gives up as soon as a rank has failed: in one process there is no need to wait for it. */
 static weft_status send_on(void *self, const void *buffer, size_t bytes, int32_t to, int32_t tag, void **request,
                            weft_message *message) {
-    const weft_transport *t = &((ranks_member *)self)->transport;
-    return t->send(t->self, buffer, bytes, to, tag, request, message);
+    const ranks_member *m = self;
+    progress_add(m->of_a_message);
+    return m->transport.send(m->transport.self, buffer, bytes, to, tag, request, message);
 }
 
 static weft_status receive_on(void *self, void *buffer, size_t bytes, int32_t from, int32_t tag, void **request,
@@ -78,13 +79,14 @@ static weft_status run_member(ranks_member *m) {
         snprintf(m->message.text, sizeof m->message.text, "no memory for rank %d", (int)m->rank);
         return WEFT_NO_MEMORY;
     }
+    m->of_a_message = 1 / (double)(m->expected.messages + 1);
     status = status ? status : w->kind->take(m, &options);
     for (int64_t i = 0; i < w->runs && !status; i++) {
         status = w->kind->renew(m);
         m->begin[i] = weft_now();
         status = status ? status : w->kind->run(m);
         m->end[i] = weft_now();
-        progress_add(1);
+        progress_add(1 - (double)m->expected.messages * m->of_a_message);
     }
     weft_dist_counted(m->dist, &m->counted);
     return status;

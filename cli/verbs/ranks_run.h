@@ -33,6 +33,7 @@ typedef struct ranks_member {
     void *parts;         /* the kind's own */
     double *begin, *end; /* of each run */
     weft_dist_traffic expected, counted;
+    double of_a_message; /* how much of a run it is, for progress: one, and the end of the run, are as much */
 } ranks_member;
 
 typedef struct ranks_kind {

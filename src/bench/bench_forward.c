@@ -52,8 +52,10 @@ weft_status weft_bench_forward(weft_bench *b, const weft_plan *plan, weft_messag
     return status;
 }
 
-weft_status weft_bench_host_forward(const weft_attention *p, weft_attention_gradients *data, void *memory[2]) {
+weft_status weft_bench_host_forward(const weft_attention *p, weft_attention_gradients *data, void *memory[2],
+                                    weft_progress progress, void *user) {
     weft_attention forward = *p;
+    weft_plan *plan = NULL;
     forward.operation = WEFT_ATTENTION;
     forward.extras &= ~WEFT_MAX;
     memory[0] = malloc(weft_attention_sizes(p).o * weft_dtype_bytes(weft_attention_out_dtype(p)));
@@ -61,7 +63,9 @@ weft_status weft_bench_host_forward(const weft_attention *p, weft_attention_grad
     data->o = memory[0];
     data->lse = memory[1];
     const weft_attention_data made = forward_of(data);
-    const weft_status status = memory[0] && memory[1] ? weft_attention_forward(&forward, &made, NULL) : WEFT_NO_MEMORY;
+    weft_status status = memory[0] && memory[1] ? weft_plan_create(&plan, &forward, NULL, NULL) : WEFT_NO_MEMORY;
+    status = status ? status : weft_plan_run_with_progress(plan, &made, progress, user, NULL);
+    weft_plan_destroy(plan);
     if (status) {
         free(memory[0]);
         free(memory[1]);

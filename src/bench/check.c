@@ -340,16 +340,34 @@ static void check_sinks(const weft_attention *p, const weft_attention_gradients 
     f->checked += p->heads;
 }
 
+/* Progress of a piece of work of two parts: one half each. */
+static void first_half(void *user, int64_t done, int64_t total) {
+    const weft_check_options *o = user;
+    o->progress(o->progress_user, done, 2 * total);
+}
+
+static void second_half(void *user, int64_t done, int64_t total) {
+    const weft_check_options *o = user;
+    o->progress(o->progress_user, total + done, 2 * total);
+}
+
 /* Rows of the gradients, where all of them would be too much. They need O and LSE: where the data has none, a forward pass
  * computes them; if that were wrong, the gradients would not agree. Returns 0 where it cannot. */
 static int check_gradient_rows(checking *all) {
     const weft_attention *p = &all->problem->attention;
-    weft_data filled = *all->data;
-    void *memory[2] = {NULL, NULL};
-    if (!(filled.gradients.o && filled.gradients.lse) && weft_bench_host_forward(p, &filled.gradients, memory) != WEFT_OK) {
-        return 0;
-    }
     const weft_data *given = all->data;
+    weft_data filled = *given;
+    void *memory[2] = {NULL, NULL};
+    const weft_check_options *options = all->options;
+    weft_check_options whole = *options, rest = whole;
+    if (!(filled.gradients.o && filled.gradients.lse)) {
+        if (weft_bench_host_forward(p, &filled.gradients, memory, whole.progress ? first_half : NULL, &whole)) {
+            return 0;
+        }
+        rest.progress = whole.progress ? second_half : NULL;
+        rest.progress_user = &whole;
+    }
+    all->options = &rest;
     all->data = &filled;
     const double queries = (double)(p->heads / p->kv_heads) * (double)p->seq;
     const int64_t rows = p->batch * p->heads * weft_attention_rows(p),
@@ -360,6 +378,7 @@ static int check_gradient_rows(checking *all) {
         check_sinks(p, &filled.gradients, &all->found);
     }
     all->data = given;
+    all->options = options;
     free(memory[0]);
     free(memory[1]);
     return 1;

@@ -93,7 +93,7 @@ def test_problems(options, how):
         assert len(grads) == 4
         counted, expected = made.counted(backward=True), made.expected(backward=True)
         # On paper nobody knows of the sinks, whose gradients all send to all.
-        assert counted.sent == expected.sent + (made.size - 1) * 4 * 8 and counted.messages == expected.messages + made.size - 1
+        assert counted.sent == expected.sent + (made.size - 1) * 4 * 4 and counted.messages == expected.messages + made.size - 1
         again = numpy.full_like(q, 7)
         for rank in range(made.size):
             made.put(again, made.pick(q, "q", rank), "q", rank)
