@@ -290,8 +290,8 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
     }
 }
 
-/* Rounds sums of dQ. Here a thread has what one of those had that computed it, two columns of every eight; four lanes
- * exchange theirs, so that each stores eight at a time. */
+/* Rounds sums of dQ. Each thread takes what one thread of `main` computed, two columns of every eight; four lanes exchange
+ * theirs, so that each stores eight at a time. */
 template <class S> static __device__ __forceinline__ void backward_end(const weft_hopper_backward_params &p) {
     const backward_place at(p);
     grid_wait();

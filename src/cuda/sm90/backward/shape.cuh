@@ -388,9 +388,9 @@ template <int STAGES> struct backward_slot {
     }
 };
 
-/* Narrow: sums of dQ of a block of queries, in memory, and those of a step in shared memory: one warpgroup's behind the
- * other's, of columns that are there. Those of a block that has all of its queries lie as threads hold them, four for every
- * eight columns: see wgmma.cuh. Of another there are rows, as far as these are there. */
+/* Narrow: where sums of dQ of a block of queries lie, in memory and, for one step, in shared memory: the first warpgroup's,
+ * then the other's, without columns behind the head dim. A whole block has them as threads hold them, four numbers for
+ * every eight columns (wgmma.cuh). A block that lacks queries has rows, as many as there are queries. */
 template <class S> struct backward_sums_of_block {
     static constexpr int all_octets = S::dq_columns / 8; /* eights of columns of a warpgroup */
     const weft_hopper_backward_params &p;

@@ -340,7 +340,7 @@ template <class S> struct backward_consumer {
             }
             has_dq = true;
             steps++;
-        } while (S::ragged ? flags & BACKWARD_MORE : flags);
+        } while (S::ragged ? flags & BACKWARD_MORE : flags); /* the others have no other flag: an instruction less */
         if (late) {
             float dq[S::dq_columns / 2];
             await_ds(steps - 1);
