@@ -236,6 +236,12 @@ int cuCtxGetDevice(int *device) {
     return depth ? 0 : 201;
 }
 
+int cuCtxGetId(void *context, unsigned long long *id) {
+    FAKE_CALL;
+    *id = (unsigned long long)(uintptr_t)context;
+    return fake_script("destroyed", 0) ? 709 : 0;
+}
+
 int cuCtxPushCurrent_v2(void *context) {
     FAKE_CALL;
     if (depth == 16 || fake_script("push", 0)) {

@@ -509,8 +509,7 @@ static void another_captures(void **state) {
 
 /* A plan whose context is gone is destroyed all the same: what it holds on the host is freed (as the leak sanitizer sees),
  * and what it held on the GPU went with the context. */
-static void context_is_gone(void **state) {
-    (void)state;
+static void destroy_without_context(const char *how) {
     const weft_attention p = small();
     const weft_device device = gpu();
     weft_schedule s = WEFT_SCHEDULE_INIT;
@@ -519,12 +518,18 @@ static void context_is_gone(void **state) {
     script(NULL);
     assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     assert_int_equal(counts()->allocations, 1);
-    script("push=709");
+    script(how);
     weft_plan_destroy(plan);
     assert_int_equal(counts()->allocations, 1);
     counts()->allocations = 0;
     script(NULL);
     nothing_left();
+}
+
+static void context_is_gone(void **state) {
+    (void)state;
+    destroy_without_context("push=709");
+    destroy_without_context("destroyed=1"); /* can be pushed all the same */
 }
 
 typedef struct one_thread {

@@ -157,7 +157,10 @@ weft_status weft_cuda_enter(const weft_cuda_driver *driver, void *context, int *
     *pushed = 0;
     weft_cu_result result = driver->context_current(&current);
     if (result == 0 && current != context) {
-        result = driver->context_push(context);
+        /* A context that was destroyed can be pushed, but a driver that is to pop it crashes. */
+        unsigned long long id;
+        result = driver->context_id ? driver->context_id(context, &id) : 0;
+        result = result ? result : driver->context_push(context);
         *pushed = result == 0;
     }
     return result ? weft_cuda_fail(driver, result, "the GPU's context cannot be used", message) : WEFT_OK;
