@@ -68,14 +68,25 @@ static void set_pairs(weft_attention *problem, const weft_blocks *blocks) {
     problem->block_bitmaps = blocks->bitmaps;
 }
 
+/* The last pair of entries of a tile's list. */
+static int32_t *last_listed(const weft_hopper_backward_params *p, int64_t batch, int64_t head, int64_t tile) {
+    char *list = weft_hopper_backward_list(&p->lists, (int)batch, (int)head, (int)tile);
+    return (int32_t *)(void *)(list + p->blocks / 2 * p->lists.pair_bytes);
+}
+
 /* Whether there are lists for a block mask, and for none else, and they were made. */
 static int has_lists(const job *j) {
     const weft_hopper_backward_lists *l = &j->p->lists;
     const weft_attention *p = &j->problem;
     const int64_t heads = p->block_rows == 0 ? 0 : p->block_head_stride > 0 ? p->heads : 1;
-    const int64_t last = p->batch * heads * j->p->walk.cols * (1 + j->p->blocks) * 2 - 1;
-    return l->heads == heads && !l->main == !heads && !l->queries == (!heads || !j->is_wide) &&
-           (!l->main || l->main[last] == LISTED) && (!l->queries || l->queries[0] == LISTED);
+    int made = 1;
+    for (int64_t i = 0; l->main && i < p->batch * heads * j->p->walk.cols; i++) {
+        const int32_t *last =
+            last_listed(j->p, i / j->p->walk.cols / heads, i / j->p->walk.cols % heads, i % j->p->walk.cols);
+        made &= last[0] == (int32_t)i && last[3] == LISTED;
+    }
+    return l->heads == heads && !l->main == !heads && !l->queries == (!heads || !j->is_wide) && made &&
+           (!l->queries || l->queries[0] == LISTED);
 }
 
 /* Writes to all lists. */
@@ -86,7 +97,11 @@ static int make_lists(const weft_hopper_backward_params *p) {
     if (!l->main || p->walk.next) {
         return 0;
     }
-    memset(l->main, LISTED, (size_t)(lines * cols * (1 + p->blocks) * 2) * sizeof(int32_t));
+    for (int64_t i = 0; i < lines * cols; i++) {
+        int32_t *last = last_listed(p, i / cols / l->heads, i / cols % l->heads, i % cols);
+        last[0] = (int32_t)i; /* nobody else's */
+        last[3] = LISTED;
+    }
     if (l->queries) {
         memset(l->queries, LISTED, (size_t)(lines * tiles * (1 + cols) * 3) * sizeof(int32_t));
     }

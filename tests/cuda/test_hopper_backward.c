@@ -346,24 +346,25 @@ static void is_refused(const weft_attention *p, const weft_schedule *s, const ch
 static void blocks(void **state) {
     (void)state;
     const struct {
-        int64_t dim, rows, columns, head_stride;
-        size_t lists; /* words; 0: it is refused */
+        int64_t seq, dim, rows, columns, head_stride;
+        int lists; /* words in the workspace; 0: they are in dQ; below 0: it is refused */
     } list[] = {
-        {128, 64, 128, 0, 2 * 3 * (1 + 4) * 2},
-        {128, 192, 384, 4, 2 * 4 * 3 * (1 + 4) * 2},
-        {128, 1008, 1024, 0, 2 * 3 * (1 + 4) * 2},
-        {128, 64, 64, 0, 0},
-        {128, 96, 128, 0, 0},
-        {256, 64, 64, 0, 2 * (5 * (1 + 4) * 2 + 2 * (1 + 5) * 3)},
-        {256, 64, 64, 4, 2 * 4 * (5 * (1 + 4) * 2 + 2 * (1 + 5) * 3)},
-        {256, 64, 96, 0, 0},
+        {250, 128, 64, 128, 0, 0},
+        {250, 128, 192, 384, 4, 0},
+        {250, 128, 1008, 1024, 0, 0},
+        {100, 128, 64, 128, 0, 2 * 3 * 2 * 4}, /* two pairs of entries, and one whole block */
+        {250, 128, 64, 64, 0, -1},
+        {250, 128, 96, 128, 0, -1},
+        {250, 256, 64, 64, 0, 2 * (5 * 3 * 4 + 2 * (1 + 5) * 3)},
+        {250, 256, 64, 64, 4, 2 * 4 * (5 * 3 * 4 + 2 * (1 + 5) * 3)},
+        {250, 256, 64, 96, 0, -1},
     };
     const weft_device device = gpu();
     weft_plan *plan;
     char cut[64];
     open_fake();
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-        weft_attention p = plain_backward(2, 4, 2, 250, 300, list[i].dim, WEFT_BF16, WEFT_MASK_NONE);
+        weft_attention p = plain_backward(2, 4, 2, list[i].seq, 300, list[i].dim, WEFT_BF16, WEFT_MASK_NONE);
         p.softcap = 30;
         assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
         const size_t without = weft_plan_workspace(plan);
@@ -372,7 +373,7 @@ static void blocks(void **state) {
         p.block_rows = list[i].rows;
         p.block_columns = list[i].columns;
         p.block_head_stride = list[i].head_stride;
-        if (list[i].lists == 0) {
+        if (list[i].lists < 0) {
             snprintf(cut, sizeof cut, "cut a mask's blocks of %d queries x %d keys", (int)p.block_rows,
                      (int)p.block_columns);
             is_refused(&p, NULL, cut);
@@ -382,7 +383,7 @@ static void blocks(void **state) {
         assert_non_null(strstr(weft_plan_kernel(plan), "__hopper_general_main"));
         const int is_wide = list[i].dim > 128;
         const size_t timetable = is_wide ? 0 : 2 * 2 * 3 * (4 + 2) + 2 * 3 * 2; /* words */
-        assert_int_equal(weft_plan_workspace(plan), without + 4 * (list[i].lists + timetable));
+        assert_int_equal(weft_plan_workspace(plan), without + 4 * ((size_t)list[i].lists + timetable));
         assert_int_equal(plan->schedule.sweep, is_wide ? WEFT_SWEEP_FORWARD : WEFT_SWEEP_SHIFT);
         const weft_cuda_plan *c = plan->placed;
         assert_int_equal(c->pass_count, is_wide ? 4 : 5);
@@ -460,6 +461,14 @@ static void workspace_is_dq(void **state) {
         assert_true(weft_plan_workspace(plan) >= dq);
         weft_plan_destroy(plan);
     }
+    weft_attention p = plain_backward(2, 4, 2, 65536, 65536, 128, WEFT_BF16, WEFT_MASK_NONE);
+    p.extras = WEFT_BLOCKS; /* whose lists are in dQ, too: what is left is a timetable */
+    p.block_rows = p.block_columns = 128;
+    p.block_head_stride = 512;
+    p.block_batch_stride = 4 * 512;
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    assert_in_range(weft_plan_workspace(plan) - 4 * (size_t)(2 * 4 * 65536 * 128), 0, 32 * 2 * 2 * 512);
+    weft_plan_destroy(plan);
     nothing_left();
     (void)state;
 }

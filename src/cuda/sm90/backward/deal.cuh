@@ -32,10 +32,10 @@ static __device__ __forceinline__ weft_hopper_backward_span backward_span_of(con
     return span;
 }
 
-/* The list of a tile for the member-th of its heads. */
-static __device__ __forceinline__ const int32_t *backward_list_of(const weft_hopper_backward_params &p,
-                                                                  const weft_tile &tile, int member) {
-    return backward_list(p, (int)tile.batch, (int)tile.row / p.line_parts * p.group + member, (int)tile.col);
+/* Steps of a tile for the member-th of its heads, by its list. */
+static __device__ __forceinline__ int backward_listed_steps(const weft_hopper_backward_params &p, const weft_tile &tile,
+                                                            int member) {
+    return backward_list(p, (int)tile.batch, (int)tile.row / p.line_parts * p.group + member, (int)tile.col).count();
 }
 
 /* The tile of the rank-th row of a position's cluster. */
@@ -52,7 +52,7 @@ static __device__ __forceinline__ int backward_time_of(const weft_hopper_backwar
     if (span.steps >= 0 && p.lists.main) {
         steps = 0;
         for (int member = 0; member < p.group; member++) {
-            steps += backward_list_of(p, tile, member)[0];
+            steps += backward_listed_steps(p, tile, member);
         }
     }
     return span.steps < 0 ? -1 : steps + WEFT_HOPPER_BACKWARD_BESIDE;
@@ -228,7 +228,7 @@ static __device__ __forceinline__ void backward_deal_positions(const weft_hopper
 static __device__ __forceinline__ weft_coming backward_coming_of(const weft_hopper_backward_params &p,
                                                                  const weft_tile &tile, int32_t time) {
     const weft_hopper_backward_span span = backward_span_of(p, tile);
-    const int steps = p.lists.main ? backward_list_of(p, tile, 0)[0] : span.steps;
+    const int steps = p.lists.main ? backward_listed_steps(p, tile, 0) : span.steps;
     const int32_t number =
         steps > 0 ? (int32_t)((uint32_t)(time + WEFT_HOPPER_BACKWARD_APART * (int)tile.col) % (uint32_t)steps) : 0;
     if (p.lists.main) {

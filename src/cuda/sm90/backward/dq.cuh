@@ -109,7 +109,7 @@ static __device__ __forceinline__ backward_dq_job backward_dq_next(const weft_ho
         job.position = (int)(weft_band_position(&p.walk.reach.band, &sequence, job.row) + sequence.columns.begin);
         if constexpr (S::pairs) {
             if (p.lists.queries) {
-                job.steps = backward_queries_list(p, job.batch, job.head, job.row / S::rows)[0];
+                job.steps = backward_queries_list(p, job.batch, job.head, job.row / S::rows).count();
                 job.first = job.direction < 0 ? job.steps - 1 : 0;
             }
         }
@@ -150,7 +150,7 @@ static __device__ __forceinline__ void backward_dq_produce(const weft_hopper_bac
             mbarrier_wait(shared_address(&desk.k_empty[k.index]), k.parity ^ 1);
             if constexpr (S::pairs) {
                 if (p.lists.queries) {
-                    const int32_t *from = backward_queries_list(p, job.batch, job.head, job.row / S::rows) + 3 * (1 + at);
+                    const int32_t *from = backward_queries_list(p, job.batch, job.head, job.row / S::rows)[at];
                     block = from[0];
                     desk.steps[k.index] = {block, {from[1], from[2]}};
                 }

@@ -326,12 +326,31 @@ static weft_hopper_backward_notes notes_of(const weft_plan *plan, const weft_hop
                                         .bytes = bytes};
 }
 
+/* How lists of a block mask lie: the words of `main` in the workspace, 0 where they are in dQ. */
+static weft_hopper_backward_lists lists_of(const weft_plan *plan, const weft_hopper_backward_variant *v,
+                                           const weft_hopper_backward_notes *notes, size_t *words) {
+    const weft_attention *p = &plan->attention;
+    const weft_strides *s = &p->q_strides;
+    const int64_t heads = listed_heads(p), tiles = plan->walk.cols;
+    const int64_t pairs = weft_ceil_divide(1 + weft_ceil_divide(p->seq, v->queries), 2); /* of a list */
+    const int64_t in_row = notes->row_bytes / 16, rows = weft_ceil_divide(tiles, in_row);
+    const int in_dq = notes->taken > 0 && notes->taken + rows <= v->queries && pairs <= p->seq / v->queries;
+    weft_hopper_backward_lists lists = {.heads = (int32_t)heads, .in_row = (int32_t)(in_dq ? in_row : tiles)};
+    lists.row_bytes = in_dq ? 2 * s->seq : 0;
+    lists.tile_bytes = in_dq ? 16 : 16 * pairs;
+    lists.pair_bytes = in_dq ? 2 * s->seq * v->queries : 16;
+    lists.head_bytes = heads <= 1 ? 0 : in_dq ? 2 * s->head : 16 * pairs * tiles;
+    lists.batch_bytes = in_dq ? 2 * s->batch : 16 * pairs * tiles * heads;
+    *words = in_dq ? 0 : (size_t)(lists.batch_bytes * p->batch) / sizeof(int32_t);
+    return lists;
+}
+
 /* The workspace, one after the other: floats, or words of as many bytes. */
 typedef struct weft_backward_rooms {
     size_t sums;  /* of dQ; wide: none */
     size_t notes; /* of the blocks that have theirs apart */
     size_t sinks; /* of each block what it adds to the gradient of a sink, where there are some */
-    size_t lists; /* under a block mask: of each tile; and of each tile of the last launch, where it has some */
+    size_t lists; /* under a block mask, see lists_of(); and of each tile of the last launch, where it has some */
     size_t queries_lists;
     size_t comings, positions, spans; /* where a launch deals; the first and the last in words */
 } weft_backward_rooms;
@@ -344,11 +363,13 @@ static weft_backward_rooms rooms_of(const weft_plan *plan, const weft_hopper_bac
     const size_t in_turn = !is_wide(v), has_sinks = (p->extras & WEFT_SINKS) != 0;
     const weft_hopper_backward_notes notes = notes_of(plan, v);
     const int64_t lines = p->batch * listed_heads(p), cols = plan->walk.cols;
+    size_t lists;
+    lists_of(plan, v, &notes, &lists);
     const int64_t q_tiles = weft_ceil_divide(p->seq, WEFT_HOPPER_BACKWARD_DQ_QUERIES);
     return (weft_backward_rooms){in_turn * queries * (size_t)p->head_dim,
                                  (size_t)(p->batch * p->heads * notes.each * notes.bytes) / sizeof(float),
                                  has_sinks * blocks,
-                                 (size_t)(lines * cols * (1 + weft_ceil_divide(p->seq, v->queries)) * 2),
+                                 lists,
                                  is_wide(v) ? (size_t)(lines * q_tiles * (1 + cols) * 3) : 0,
                                  dealt * words * (size_t)tiles,
                                  dealt * (size_t)(tiles / splits_of(plan)),
@@ -478,9 +499,12 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->notes.apart = (void *)(to->sums + rooms.sums);
     to->scores.sink_parts = to->sums + rooms.sums + rooms.notes;
     int32_t *lists = (void *)(to->scores.sink_parts + rooms.sinks);
-    to->lists.heads = (int32_t)listed_heads(p);
-    to->lists.main = rooms.lists > 0 ? lists : NULL;
-    to->lists.queries = rooms.queries_lists > 0 ? lists + rooms.lists : NULL;
+    if (p->block_rows > 0) {
+        size_t words;
+        to->lists = lists_of(plan, v, &to->notes, &words);
+        to->lists.main = words > 0 ? (char *)lists : (char *)data->grad_q + to->notes.taken * to->lists.row_bytes;
+        to->lists.queries = rooms.queries_lists > 0 ? lists + rooms.lists : NULL;
+    }
     int32_t *dealt = lists + rooms.lists + rooms.queries_lists;
     to->heads = (int32_t)p->heads;
     to->kv_heads = (int32_t)p->kv_heads;

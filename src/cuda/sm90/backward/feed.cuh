@@ -48,7 +48,7 @@ static __device__ __forceinline__ backward_general_job backward_general_job_of(c
             job.first = S::wide ? job.first - job.wrap : walk.comings[line * walk.cols + job.number].first;
             job.steps = 0;
             for (int member = 0; member < p.group; member++) {
-                job.steps += backward_list(p, job.batch, job.first_head + member, job.number)[0];
+                job.steps += backward_list(p, job.batch, job.first_head + member, job.number).count();
             }
         }
     }
@@ -368,11 +368,11 @@ static __device__ __forceinline__ void backward_add_listed(const weft_hopper_bac
     for (int member = 0; member < p.group; member++) {
         const int head = job.first_head + member;
         const int64_t line = (int64_t)job.batch * p.heads + head;
-        const int32_t *list = backward_list(p, job.batch, head, job.number);
-        const int count = list[0], first = job.direction < 0 ? count - 1 : job.first % max(count, 1);
+        const backward_list list(p, job.batch, head, job.number);
+        const int count = list.count(), first = job.direction < 0 ? count - 1 : job.first % max(count, 1);
         const auto block_from = [&](int i) -> int { /* of this lane: of its steps from the i-th of the tile on */
                                                     const int at = first + min(i + every * lane, count - 1) * job.direction;
-                                                    return i < count ? list[2 + 2 * (at >= count ? at - count : at)] : 0;
+                                                    return i < count ? list[at >= count ? at - count : at][0] : 0;
         };
         int i = (int)((steps + adder) % every), blocks = 0, next = block_from(i);
         uint32_t turns = 0, next_turns = *turn_at.in(notes.at(job.batch, head, next));

@@ -17,8 +17,8 @@ static __device__ __forceinline__ int32_t backward_listed(const weft_hopper_back
 
 /* Makes a list of those numbers from begin to end - 1 that `find` finds, with the words that it adds to them. All threads
  * of the CTA. */
-template <int WORDS, class FIND>
-static __device__ __forceinline__ void backward_make_list(int32_t *list, int begin, int end, FIND find) {
+template <int WORDS, class LIST, class FIND>
+static __device__ __forceinline__ void backward_make_list(const LIST &list, int begin, int end, FIND find) {
     constexpr int warps = WEFT_HOPPER_BACKWARD_QUERY_THREADS / 32;
     static __shared__ uint32_t found[warps]; /* a bit for each thread */
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
@@ -39,11 +39,11 @@ static __device__ __forceinline__ void backward_make_list(int32_t *list, int beg
             count += __popc(found[i]);
         }
         for (int i = 0; has && i < WORDS; i++) {
-            list[(1 + place) * WORDS + i] = entry[i];
+            list[place][i] = entry[i];
         }
     }
     if (threadIdx.x == 0) {
-        list[0] = count;
+        *list[-1] = count;
     }
 }
 

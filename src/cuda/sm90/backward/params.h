@@ -53,10 +53,15 @@ typedef struct weft_hopper_backward_full {
 
 /* General: a block mask, whose lists are of blocks of queries, as lists of steps of each tile. They are made by `list`, for
  * each batch, and for each head where heads have masks of their own. A list is in the order of its steps, as many words for
- * each as are said below, and so many in front of them, of which the first is the count of its steps. */
+ * each as are said below, and so many in front of them, of which the first is the count of its steps.
+ * Entries of `main` are two words: a block of queries; its block's bits. Pairs of them lie apart: narrow, the i-th pairs of
+ * all tiles are beside each other in dQ of the i-th block of queries, behind its notes, until `end` writes it. Where that
+ * has not so many rows, and wide, lists are in the workspace, one after the other. */
 typedef struct weft_hopper_backward_lists {
-    int32_t heads;    /* that have masks of their own, 1: all have the same */
-    int32_t *main;    /* (batch, heads, tiles, 1 + blocks, 2), or null: a block of queries; its block's bits */
+    int32_t heads;  /* that have masks of their own, 1: all have the same */
+    int32_t in_row; /* tiles of a row */
+    char *main;     /* or null; and in bytes from one to the next: */
+    int64_t batch_bytes, head_bytes, row_bytes, tile_bytes, pair_bytes;
     int32_t *queries; /* wide, for `end`: (batch, heads, tiles of queries, 1 + blocks of keys, 3), or null: a block of keys;
                          its block's bits for the first 64 queries of the tile, and for the others */
 } weft_hopper_backward_lists;
@@ -157,6 +162,12 @@ typedef struct weft_hopper_backward_params {
     weft_hopper_backward_dealing dealing;
     weft_hopper_backward_joining joining;
 } weft_hopper_backward_params;
+
+/* The words in front of the list of `main` of a tile, for a head. */
+WEFT_INLINE char *weft_hopper_backward_list(const weft_hopper_backward_lists *l, int batch, int head, int tile) {
+    return l->main + batch * l->batch_bytes + head * l->head_bytes + tile / l->in_row * l->row_bytes +
+           tile % l->in_row * l->tile_bytes;
+}
 
 /* The notes of a block. */
 typedef struct weft_hopper_backward_noted {

@@ -124,18 +124,18 @@ static __device__ __forceinline__ int64_t backward_line(const weft_hopper_backwa
 /* Pairs: when a tile comes by the block of this CTA, under a block mask; the largest number: it does not. */
 static __device__ __forceinline__ int32_t backward_coming_listed(const weft_hopper_backward_params &p,
                                                                  const backward_place &at, int tile) {
-    const int32_t *list = backward_list(p, at.batch, at.head, tile);
-    const int count = list[0], member = at.head % p.group;
+    const backward_list list(p, at.batch, at.head, tile);
+    const int count = list.count(), member = at.head % p.group;
     int low = 0, high = count;
     while (low < high) {
         const int middle = (low + high) / 2;
-        if (list[2 + 2 * middle] < at.block) {
+        if (list[middle][0] < at.block) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    if (low == count || list[2 + 2 * low] != at.block) {
+    if (low == count || list[low][0] != at.block) {
         return INT32_MAX;
     }
     const int64_t line = weft_walk_line(&p.walk, at.batch, at.head / p.group);
@@ -143,7 +143,7 @@ static __device__ __forceinline__ int32_t backward_coming_listed(const weft_hopp
     int32_t time = coming.at;
     if (coming.direction > 0) { /* else it was not dealt, and comes by all at the same time */
         for (int i = 0; i < member; i++) {
-            time += backward_list(p, at.batch, at.head - member + i, tile)[0];
+            time += backward_list(p, at.batch, at.head - member + i, tile).count();
         }
         const int first = coming.first % count;
         time += low - first + (low < first ? count : 0);

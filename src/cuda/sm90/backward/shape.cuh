@@ -244,30 +244,54 @@ template <class S> static __device__ __forceinline__ bool backward_is_listed(con
 }
 
 /* Pairs: the list of a tile for a head, see weft_hopper_backward_lists. */
-static __device__ __forceinline__ int32_t *backward_list(const weft_hopper_backward_params &p, int batch, int head,
-                                                         int tile) {
-    const int64_t line = (int64_t)batch * p.lists.heads + (p.lists.heads > 1 ? head : 0);
-    return p.lists.main + (line * p.walk.cols + tile) * ((p.blocks + 1) * 2);
-}
+struct backward_list {
+    char *at;
+    int64_t pair_bytes;
+
+    __device__ __forceinline__ backward_list(const weft_hopper_backward_params &p, int batch, int head, int tile)
+        : at(weft_hopper_backward_list(&p.lists, batch, head, tile)), pair_bytes(p.lists.pair_bytes) {
+    }
+
+    /* The words of a step, or, of number -1, those in front. */
+    __device__ __forceinline__ int32_t *operator[](int step) const {
+        const uint32_t entry = (uint32_t)(step + 1);
+        return (int32_t *)(at + entry / 2 * pair_bytes + entry % 2 * 8);
+    }
+
+    __device__ __forceinline__ int32_t count() const {
+        return *(*this)[-1];
+    }
+};
 
 /* Wide: the same of a tile of queries, for the last launch. */
-static __device__ __forceinline__ int32_t *backward_queries_list(const weft_hopper_backward_params &p, int batch, int head,
-                                                                 int tile) {
-    const int64_t line = (int64_t)batch * p.lists.heads + (p.lists.heads > 1 ? head : 0);
-    const int tiles = (p.blocks + 1) / 2, blocks = (p.kv_seq + 63) / 64;
-    return p.lists.queries + (line * tiles + tile) * ((blocks + 1) * 3);
-}
+struct backward_queries_list {
+    int32_t *at;
+
+    __device__ __forceinline__ backward_queries_list(const weft_hopper_backward_params &p, int batch, int head, int tile) {
+        const int64_t line = (int64_t)batch * p.lists.heads + (p.lists.heads > 1 ? head : 0);
+        const int tiles = (p.blocks + 1) / 2, blocks = (p.kv_seq + 63) / 64;
+        at = p.lists.queries + (line * tiles + tile) * ((blocks + 1) * 3);
+    }
+
+    __device__ __forceinline__ int32_t *operator[](int step) const {
+        return at + 3 * (step + 1);
+    }
+
+    __device__ __forceinline__ int32_t count() const {
+        return *at;
+    }
+};
 
 /* Pairs: the same as a course, under a block mask: through what is listed. */
 struct backward_listed_course : backward_course {
     const weft_hopper_backward_params &p;
-    const int32_t *list; /* of the head at hand */
-    int32_t count, at;   /* its steps, and the number of the one at hand */
-    int32_t head_left;   /* as `left`, of this head */
-    int32_t bits_at;     /* of the step at hand */
+    backward_list list; /* of the head at hand */
+    int32_t count, at;  /* its steps, and the number of the one at hand */
+    int32_t head_left;  /* as `left`, of this head */
+    int32_t bits_at;    /* of the step at hand */
 
     __device__ __forceinline__ backward_listed_course(const weft_hopper_backward_params &params, const backward_job &tile)
-        : backward_course(params, tile), p(params) {
+        : backward_course(params, tile), p(params), list(params, tile.batch, tile.first_head, tile.number) {
         left = tile.steps;
         begin();
     }
@@ -276,7 +300,7 @@ struct backward_listed_course : backward_course {
     __device__ __forceinline__ void begin() {
         for (; left > 0; head++) {
             list = backward_list(p, job.batch, job.first_head + head, job.number);
-            count = head_left = list[0];
+            count = head_left = list.count();
             if (count > 0) {
                 at = job.direction < 0 ? count - 1 : job.first % count;
                 read();
@@ -286,8 +310,8 @@ struct backward_listed_course : backward_course {
     }
 
     __device__ __forceinline__ void read() {
-        block = list[2 + 2 * at];
-        bits_at = list[3 + 2 * at];
+        block = list[at][0];
+        bits_at = list[at][1];
     }
 
     __device__ __forceinline__ void next() {
