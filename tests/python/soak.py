@@ -232,7 +232,7 @@ def product(draw):
         c = c * options["row_scale"][rows, None] if extra == "row_scale" else c
         c = c + options["bias"] if extra == "bias" else c
         c = getattr(torch.nn.functional, options["activation"])(c) if extra == "activation" else c
-        near(results[0][rows], c + options["residual"][rows] if extra == "residual" else c, "c")
+        near(results[0][rows], c + options["residual"][rows] if extra == "residual" else c, "c", 0.1 * k**0.5)
 
     return Problem(f"product {m}x{n}x{k} {dtype} {precision} {extra}", lambda: (weft.matmul(a, b, **options),), check)
 
