@@ -66,9 +66,10 @@ seconds "attention of NumPy arrays, imports and check included" python attention
 package=$(python -c 'import os, weft; print(os.path.dirname(weft.__file__))')
 for file in "$package/libweft.so" "$package/bin/weft" "$package"/../weft.libs/*.so*; do
     ldd "$file" >"$log"
-    foreign=$(grep -vE 'linux-vdso|/(ld-linux[^/]*|lib(c|m|dl|pthread|rt))\.so|weft\.libs/' "$log") || continue
+    foreign=$(grep -vE 'linux-vdso|/(ld-linux[^/]*|lib(c|m|dl|pthread|rt))\.so|weft\.libs/|/weft/bin/\.\./libweft\.so' "$log") || continue
     fail "${file##*/} needs $foreign"
 done
+ldd "$package/bin/weft" | grep -q "$package/bin/../libweft.so" || fail "the command has kernels of its own"
 for library in jansson sqlite3 gomp; do
     [ -n "$(find "$package/../weft-$version.dist-info" -path "*licenses*$library*")" ] || fail "the license of $library is missing"
 done
