@@ -163,7 +163,8 @@ static int read_choice(const option *o, const char *text, int32_t *value, weft_m
         const int wrote = snprintf(list + used, sizeof list - used, "%s%s", before, o->choice(i));
         used = wrote > 0 && used + (size_t)wrote < sizeof list ? used + (size_t)wrote : sizeof list - 1;
     }
-    const char *near = weft_nearest(text, o->choice);
+    /* Next to fp4 is fp8, which is no better guess than the others. */
+    const char *near = strncmp(text, "fp", 2) == 0 ? NULL : weft_nearest(text, o->choice);
     return near ? option_fail(message, "--%s %.60s is not known: did you mean %s?", o->name, text, near)
                 : option_fail(message, "--%s %.40s is not supported: choose %s", o->name, text, list);
 }

@@ -42,7 +42,7 @@ class Machine(Sheet, notebook.Shown):
 
     def __repr__(self) -> str:
         l2 = self.l2_bytes / 2**20
-        return f"<weft.Machine {self.name}: {self.title}, {self.workers} workers, {self.domains} x {l2:g} MiB of L2>"
+        return f"<weft.Machine {self.name}: {self.title}, {self.workers} workers, {self.domains} x {l2:.4g} MiB of L2>"
 
 
 MachineLike = Union[Machine, str, "os.PathLike[str]", None]

@@ -14,6 +14,7 @@ from .errors import Invalid
 from .schedules import whole
 
 DTYPES = ("fp32", "fp16", "bf16", "fp8")  # in the order of enum weft_dtype
+FRAMEWORKS_DTYPES = {"float32": "fp32", "float16": "fp16", "half": "fp16", "bfloat16": "bf16"}
 PRECISIONS = ("fp32", "bf16x3", "tf32")  # in the order of enum weft_precision
 LAYOUTS = ("bshd", "bhsd")  # in the order of enum weft_layout
 SEQ_AND_HEAD = {"bshd": (1, 2), "bhsd": (2, 1)}  # axes of a layout
@@ -105,6 +106,12 @@ def number_of(what: str, name: str, names: tuple) -> int:
     return names.index(name)
 
 
+def dtype_named(dtype: Any) -> str:
+    """The name of a dtype: "BF16", "bfloat16", torch.bfloat16 and numpy.float16 are understood, too."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype)).rpartition(".")[2]
+    return FRAMEWORKS_DTYPES.get(name.lower(), name.lower())
+
+
 class Problem(notebook.Brief):
     """What every problem has: an operation, a form for C, a count of its work. A dataclass, checked by the library when it is made."""
 
@@ -114,7 +121,9 @@ class Problem(notebook.Brief):
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if not isinstance(value, str) and hasattr(value, "__iter__"):  # lengths: a caller's list or array may change later
+            if field.name.endswith("dtype") and value is not None:
+                object.__setattr__(self, field.name, dtype_named(value))
+            elif not isinstance(value, str) and hasattr(value, "__iter__"):  # lengths: a caller's list or array may change later
                 object.__setattr__(self, field.name, tuple(value))
         _c.call(_c.library.weft_problem_check, ctypes.byref(self.to_c()))
 

@@ -103,6 +103,7 @@ static void mistakes_are_explained(void **state) {
         {"--frobnicate", "1", "unknown option --frobnicate: --help lists them"},
         {"--order", "hilbrt", "--order hilbrt is not known: did you mean hilbert?"},
         {"--dispatch", "magic", "--dispatch magic is not supported: choose grid, static or dynamic"},
+        {"--dtype", "fp4", "--dtype fp4 is not supported: choose fp32, fp16, bf16 or fp8"},
         {"--dtype", "fp64", "--dtype fp64 is not supported: choose fp32, fp16, bf16 or fp8"},
         {"-x", "1", "unknown option -x: --help lists them"},
         {"-oh", "1", "unknown option -oh: --help lists them"},

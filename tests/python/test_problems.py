@@ -34,6 +34,13 @@ def test_bad_ones_are_refused_at_once(make, message):
         make()
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "BF16", "bfloat16", type("bfloat16", (), {})])
+def test_dtypes_may_be_a_frameworks(dtype):
+    assert weft.Gemm(1, 2, 3, dtype=dtype) == weft.Gemm(1, 2, 3, dtype="bf16")
+    assert weft.Attention(seq=8, dtype="bf16", o_dtype=np.float32).o_dtype == "fp32"
+    assert weft.Attention(seq=8, dtype=np.dtype("float16")).dtype == "fp16"
+
+
 def test_what_is_checked_does_not_change():
     lengths = [3, 5]
     packed = weft.Attention(seq=8, lengths=lengths, kv_lengths=np.array([3, 5]))
