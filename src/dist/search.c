@@ -24,7 +24,9 @@ typedef struct search_run {
     weft_status refused; /* why the last way was, of those that were */
     weft_message why;
     weft_progress progress;
+    void *progress_user;
     int64_t done, ways;
+    int counts; /* the ways, without a simulation */
     weft_message *message;
 } search_run;
 
@@ -57,12 +59,15 @@ static weft_status try_way(search_run *r, const weft_ranks *ranks) {
     if (status) {
         return weft_fail(r->message, status, "%s", r->why.text);
     }
+    if (r->counts) {
+        r->ways++;
+        weft_dist_destroy(dist);
+        return WEFT_OK;
+    }
     row.ranks = weft_dist_ranks(dist);
     status = weft_dist_simulate_with(dist, &r->options, &r->prices, &row.simulation, r->message);
     weft_dist_destroy(dist);
-    if (r->progress) {
-        r->progress(r->options.progress_user, r->done < r->ways ? ++r->done : r->ways, r->ways);
-    }
+    r->done++;
     return status ? status : keep(r, &row);
 }
 
@@ -110,10 +115,16 @@ static weft_status try_all(search_run *r) {
             }
         }
     }
-    if (!status && r->search->count == 0) {
+    if (!status && !r->counts && r->search->count == 0) {
         status = weft_fail(r->message, r->refused, "%s", r->why.text);
     }
     return status;
+}
+
+/* A way's steps, as a part of all ways. */
+static void tell(void *user, int64_t step, int64_t steps) {
+    const search_run *r = user;
+    r->progress(r->progress_user, r->done * steps + step, r->ways * steps);
 }
 
 static int faster(const void *left, const void *right) {
@@ -151,7 +162,7 @@ static void put_in_order(weft_dist_search *s) {
 
 weft_status weft_dist_search_run(weft_dist_search **search, const void *problem, const weft_ranks *ranks,
                                  const weft_dist_simulate_options *options, weft_message *message) {
-    search_run r = {.problem = problem, .given = WEFT_RANKS_INIT, .message = message, .ways = 32};
+    search_run r = {.problem = problem, .given = WEFT_RANKS_INIT, .message = message};
     weft_machine machine;
     if (!search) {
         return weft_fail(message, WEFT_INVALID, "search is null");
@@ -163,10 +174,15 @@ weft_status weft_dist_search_run(weft_dist_search **search, const void *problem,
         return status;
     }
     r.progress = r.options.progress;
-    r.options.progress = NULL;
+    r.progress_user = r.options.progress_user;
+    r.options.progress = r.progress ? tell : NULL;
+    r.options.progress_user = &r;
     r.options.told = NULL;
     r.search = calloc(1, sizeof *r.search);
-    status = r.search ? try_all(&r) : weft_fail(message, WEFT_NO_MEMORY, "no memory for ways to share a problem");
+    status = r.search ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "no memory for ways to share a problem");
+    for (r.counts = r.progress != NULL; r.counts >= 0 && !status; r.counts--) {
+        status = try_all(&r);
+    }
     weft_prices_close(&r.prices);
     if (status) {
         weft_dist_search_destroy(r.search);
