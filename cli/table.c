@@ -57,6 +57,53 @@ void table_item(const char *name, const char *text, int indent, int width) {
     table_words(text, indent, indent, width);
 }
 
+/* How many letters a text in UTF-8 has. */
+static int letters(const char *text) {
+    int count = 0;
+    for (; *text; text++) {
+        count += ((unsigned char)*text & 0xc0) != 0x80;
+    }
+    return count;
+}
+
+static void print_line(const char *line, int width) {
+    const int lead = (int)strspn(line, " ");
+    int at = lead, end = lead; /* where the last column begins, and where the one before it ends */
+    if (width == 0 || letters(line) < width) {
+        puts(line);
+        return;
+    }
+    for (const char *gap = strstr(line + lead, "  "); gap && gap[strspn(gap, " ")]; gap = strstr(line + at, "  ")) {
+        end = (int)(gap - line);
+        at = end + (int)strspn(gap, " ");
+    }
+    if (at <= width / 2) {
+        printf("%.*s", at, line);
+        table_words(line + at, at, at > lead ? at : lead + 2, width);
+    } else { /* too little is left beside the others */
+        printf("%.*s\n%*s", end, line, lead + 4, "");
+        table_words(line + at, lead + 4, lead + 4, width);
+    }
+}
+
+void say(const char *format, ...) {
+    static char text[4096];
+    static size_t used;
+    const size_t room = sizeof text - used;
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(text + used, room, format, arguments);
+    va_end(arguments);
+    used += length < 0 ? 0 : (size_t)length < room ? (size_t)length : room - 1;
+    char *line = text;
+    for (char *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        print_line(line, table_width());
+    }
+    used -= (size_t)(line - text);
+    memmove(text, line, used + 1);
+}
+
 /* ---- tables ---- */
 
 static const char ACROSS = '\1'; /* what the first cell of a line across begins with */
@@ -101,17 +148,14 @@ void table_heading(table *t, const char *text) {
     }
 }
 
-/* How many letters a text in UTF-8 has. */
-static int letters(const char *text) {
-    int count = 0;
-    for (; *text; text++) {
-        count += ((unsigned char)*text & 0xc0) != 0x80;
-    }
-    return count;
-}
+enum {
+    LEAST_FIRST = 24,
+    SHORT = 8
+}; /* letters of a first column that is made narrower, and of a text that does not spill */
 
-/* Leaves out columns until the others fit. Returns the width of all. */
-static int fit(const table *t, int width, const int widths[TABLE_COLUMNS], int out[TABLE_COLUMNS]) {
+/* Leaves out columns until the others fit, and makes the first narrower where that is not enough. Returns the width of all.
+ */
+static int fit(const table *t, int width, int widths[TABLE_COLUMNS], int out[TABLE_COLUMNS]) {
     int all = -2;
     for (size_t c = 0; c < t->count; c++) {
         all += widths[c] + 2;
@@ -123,12 +167,35 @@ static int fit(const table *t, int width, const int widths[TABLE_COLUMNS], int o
             spare = !out[c] && t->columns[c].spare > (spare ? t->columns[spare].spare : 0) ? c : spare;
         }
         if (spare == 0) {
+            const int narrow = widths[0] - (left - width + 1);
+            widths[0] = narrow >= LEAST_FIRST ? narrow : widths[0] > LEAST_FIRST ? LEAST_FIRST : widths[0];
             break;
         }
         out[spare] = 1;
         left -= widths[spare] + 2;
     }
     return all;
+}
+
+/* Prints lines of a first cell that is wider than its column. Returns what is left for the line of the other cells, which
+ * begins at *indent. */
+static const char *print_first(const char *text, int width, int *indent) {
+    const int lead = (int)strspn(text, " ");
+    *indent = 0;
+    for (text += lead;; *indent = lead + 2) {
+        int column = *indent ? *indent : lead;
+        const char *cut = NULL;
+        for (const char *c = text; *c && column <= width; c++) {
+            cut = *c == ' ' ? c : cut;
+            column += ((unsigned char)*c & 0xc0) != 0x80;
+        }
+        if (column <= width || !cut) {
+            *indent = *indent ? *indent : lead;
+            return text;
+        }
+        printf("%*s%.*s\n", *indent ? *indent : lead, "", (int)(cut - text), text);
+        text = cut + 1;
+    }
 }
 
 static void print_row(const table *t, char *const *cells, const int widths[TABLE_COLUMNS], const int out[TABLE_COLUMNS],
@@ -139,7 +206,12 @@ static void print_row(const table *t, char *const *cells, const int widths[TABLE
             continue;
         }
         const char *text = cells ? cells[c] : t->columns[c].head;
-        const int missing = widths[c] - letters(text), is_left = c == 0 || t->columns[c].words;
+        int indent = 0;
+        if (c == 0 && letters(text) > widths[c]) {
+            text = print_first(text, widths[c], &indent);
+            blanks = indent;
+        }
+        const int missing = widths[c] - indent - letters(text), is_left = c == 0 || t->columns[c].words;
         blanks += (at ? 2 : 0) + (is_left ? 0 : missing);
         at += (at ? 2 : 0) + widths[c];
         if (missing < 0 && width > 0 && at - missing >= width) {
@@ -179,8 +251,8 @@ int table_end(table *t) {
     }
     for (size_t i = 0; i < t->used; i++) {
         const size_t c = i % t->count;
-        const int counts = t->cells[i - c][0] != ACROSS && t->columns[c].words != TABLE_SPILLS;
-        widths[c] = counts && letters(t->cells[i]) > widths[c] ? letters(t->cells[i]) : widths[c];
+        const int length = letters(t->cells[i]), most = t->columns[c].words == TABLE_SPILLS ? SHORT : length;
+        widths[c] = t->cells[i - c][0] != ACROSS && length > widths[c] && length <= most ? length : widths[c];
     }
     const int all = fit(t, width, widths, out);
     if (!failed) {

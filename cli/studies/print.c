@@ -46,9 +46,9 @@ int study_print(const char *title, const study_row *rows, size_t count, int meas
     const char *section = "";
     table t;
     if (measured) {
-        printf("%s: %.0f s\n", title, seconds);
+        say("%s: %.0f s\n", title, seconds);
     } else {
-        puts(title);
+        say("%s\n", title);
     }
     table_begin(&t, columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < count; i++) {
@@ -73,6 +73,6 @@ void study_print_tolerances(void) {
     puts("How far the mean over seeds may be from what was published:");
     for (study_tolerance i = STUDY_UNJUDGED + 1; i < STUDY_TOLERANCES; i++) {
         const study_tolerance_info *info = study_tolerance_describe(i);
-        printf("  %-8s%s: %s\n          because %s\n", info->name, info->what, info->allowed, info->why);
+        say("  %-8s%s: %s\n          because %s\n", info->name, info->what, info->allowed, info->why);
     }
 }

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "table.h"
+
 weft_check_options checked_options(const settings *s, progress_part *part) {
     static const double SECONDS = 2;
     weft_check_options o = WEFT_CHECK_OPTIONS_INIT;
@@ -18,13 +20,13 @@ weft_check_options checked_options(const settings *s, progress_part *part) {
 }
 
 void checked_print(const weft_check *c) {
-    printf("check: error %.3g, allowed %.3g, %" PRId64, c->max_error, c->bound, c->checked);
+    say("check: error %.3g, allowed %.3g, %" PRId64, c->max_error, c->bound, c->checked);
     if (c->checked < c->total) {
-        printf(" of %" PRId64 " %s compared, drawn at random (--check-all compares all)", c->total, c->unit);
+        say(" of %" PRId64 " %s compared, drawn at random (--check-all compares all)", c->total, c->unit);
     } else {
-        printf(" %s compared", c->unit);
+        say(" %s compared", c->unit);
     }
-    printf(": %s\n", c->passed ? "passed" : "FAILED");
+    say(": %s\n", c->passed ? "passed" : "FAILED");
 }
 
 json_t *checked_json(const weft_check *c) {

@@ -118,14 +118,14 @@ static int print_priced(const ranking *r) {
 static int print_as_text(const ranking *r) {
     char name[WEFT_SEARCH_NAME], text[SENTENCE];
     weft_search_name(&r->rows[0], name, sizeof name);
-    printf("recommended: %s\n", name);
+    say("recommended: %s\n", name);
     for (size_t i = 0; weft_search_why(r->search, i, text, sizeof text) > 0; i++) {
-        printf("  %s\n", text);
+        say("  %s\n", text);
     }
     puts("elsewhere:");
     for (size_t i = 0; weft_elsewhere_name(i); i++) {
         weft_search_elsewhere(r->search, weft_elsewhere_name(i), text, sizeof text);
-        printf("  %-16s %s\n", weft_elsewhere_name(i), text);
+        say("  %-16s %s\n", weft_elsewhere_name(i), text);
     }
     putchar('\n');
     return r->summary.cost == WEFT_SEARCH_BY_MODEL ? print_priced(r) : ranking_print(r, shown_rows(r), 0, NULL);

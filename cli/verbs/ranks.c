@@ -12,6 +12,7 @@
 #include "cli.h"
 #include "progress.h"
 #include "sweep/ranks.h"
+#include "table.h"
 #include "verbs/simulated.h"
 
 int ranks_asked(const settings *s) {
@@ -125,28 +126,28 @@ static json_t *simulation_json(const asked *a, const weft_dist *dist, const weft
 
 static void print_machine(const weft_machine *m) {
     static const char *const words[] = {"a switch", "a link between every two", "a ring", "a mesh"};
-    printf("machine    %s (%s), nodes of %" PRId64, m->name, m->title, m->link_gpus);
+    say("machine    %s (%s), nodes of %" PRId64, m->name, m->title, m->link_gpus);
     if (m->link_gpus > 1) {
-        printf(" with %s, %.4g GB/s", words[m->link_topology], m->link_bandwidth / 1e9);
+        say(" with %s, %.4g GB/s", words[m->link_topology], m->link_bandwidth / 1e9);
     }
     if (m->network_bandwidth > 0) {
-        printf(", network %.4g GB/s a GPU", m->network_bandwidth / 1e9);
+        say(", network %.4g GB/s a GPU", m->network_bandwidth / 1e9);
     }
-    putchar('\n');
+    say("\n");
 }
 
 static void print_simulated(const weft_dist_simulation *s) {
     const weft_unit sent = weft_bytes_unit(s->sent);
-    printf("predicted  %.4f ms, %s a GPU, %.1f %% of ideal (%.4f ms)\n", 1e3 * s->seconds, weft_rate_text(s->tflops).text,
-           100 * s->efficiency, 1e3 * s->ideal_seconds);
-    printf("computing  %.4f ms a rank, %.4f ms at most; imbalance of pairs %.3f\n", 1e3 * s->computing,
-           1e3 * s->computing_most, s->imbalance);
-    printf("waiting    %.4f ms a rank, %.4f ms at most\n", 1e3 * s->waiting, 1e3 * s->waiting_most);
-    printf("sent       %.2f %s a rank, %.2f %s at most, %.1f %% between nodes\n", s->sent * sent.factor, sent.name,
-           (double)s->sent_most * sent.factor, sent.name, 100 * s->network);
-    printf("memory     %s a rank\n", weft_traffic_text((double)s->memory).text);
-    printf("simulated in %.3f s, %" PRIu64 " distinct kernels; scaling is predicted, not measured\n", s->elapsed_seconds,
-           s->kernels);
+    say("predicted  %.4f ms, %s a GPU, %.1f %% of ideal (%.4f ms)\n", 1e3 * s->seconds, weft_rate_text(s->tflops).text,
+        100 * s->efficiency, 1e3 * s->ideal_seconds);
+    say("computing  %.4f ms a rank, %.4f ms at most; imbalance of pairs %.3f\n", 1e3 * s->computing,
+        1e3 * s->computing_most, s->imbalance);
+    say("waiting    %.4f ms a rank, %.4f ms at most\n", 1e3 * s->waiting, 1e3 * s->waiting_most);
+    say("sent       %.2f %s a rank, %.2f %s at most, %.1f %% between nodes\n", s->sent * sent.factor, sent.name,
+        (double)s->sent_most * sent.factor, sent.name, 100 * s->network);
+    say("memory     %s a rank\n", weft_traffic_text((double)s->memory).text);
+    say("simulated in %.3f s, %" PRIu64 " distinct kernels; scaling is predicted, not measured\n", s->elapsed_seconds,
+        s->kernels);
 }
 
 int ranks_simulate(const settings *s) {
@@ -169,7 +170,7 @@ int ranks_simulate(const settings *s) {
     } else {
         char text[1024];
         weft_dist_text(dist, text, sizeof text);
-        fputs(text, stdout);
+        say("%s", text);
         print_machine(&a.q.machine);
         print_simulated(&sim);
     }
@@ -219,12 +220,12 @@ static int print_search(const weft_dist_search *search) {
     char text[SENTENCE];
     weft_dist_search_row(search, 0, &row, NULL);
     weft_ranks_text(&row.ranks, text, sizeof text);
-    printf("recommended: %s\n", text);
+    say("recommended: %s\n", text);
     for (size_t i = 0; weft_dist_search_why(search, i, text, sizeof text) > 0; i++) {
-        printf("  %s\n", text);
+        say("  %s\n", text);
     }
     weft_ranks_c(&row.ranks, text, sizeof text);
-    printf("in C: %s\n\n", text);
+    say("in C: %s\n\n", text);
     table_column columns[TABLE_COLUMNS];
     sweep_ranks shown = {0};
     table t;
@@ -279,20 +280,25 @@ int ranks_weigh(const settings *s, double *weight) {
     options.ranks = &a.ranks;
     const weft_status status = weft_dist_create(&dist, &a.q.problem, &options, &message);
     weft_dist_destroy(dist);
-    *weight = (double)s->ranks * (double)s->ranks;
+    /* A kernel's share is simulated, and every step of every rank is walked. */
+    *weight = 1 / (double)s->ranks + 4e-7 * (double)s->ranks * (double)s->ranks;
     return status ? complain_status(status, &message) : EXIT_OK;
 }
 
 static int simulate_point(const settings *s, size_t i, sweep *out) {
     weft_dist_ranked row = WEFT_DIST_RANKED_INIT;
     weft_message message = {""};
+    double weight = 0;
+    int code = ranks_weigh(s, &weight);
+    progress_part part = {weight, 0};
     weft_dist *dist = NULL;
     asked a;
-    int code = read_asked(s, &a, NULL);
+    code = code ? code : read_asked(s, &a, &part);
     if (code) {
         return code;
     }
     const weft_status status = simulate_asked(&a, &dist, &row.simulation, &message);
+    progress_part_end(&part);
     row.ranks = weft_dist_ranks(dist);
     code = status ? complain_status(status, &message) : sweep_put_ranks(out, i, &row);
     if (code == EXIT_OK && out->objects) {

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "cli.h"
 #include "progress.h"
+#include "table.h"
 #include "verbs/checked.h"
 #include "verbs/ranks_run.h"
 
@@ -188,14 +189,14 @@ static int report(const ranks_whole *w, const weft_plan *plan, const outcome *o)
         return printed ? printed : code;
     }
     weft_ranks_text(&w->ranks, ranks, sizeof ranks);
-    printf("%" PRId64 " ranks on threads of this host, %s: %.6f s", w->ranks.ranks, ranks, o->seconds);
+    say("%" PRId64 " ranks on threads of this host, %s: %.6f s", w->ranks.ranks, ranks, o->seconds);
     if (w->runs > 1) {
-        printf(" (median of %" PRId64 " runs)", w->runs);
+        say(" (median of %" PRId64 " runs)", w->runs);
     }
-    printf(", %s\n", weft_rate_text(o->tflops).text);
+    say(", %s\n", weft_rate_text(o->tflops).text);
     checked_print(c);
-    printf("sent:  %" PRIu64 " bytes, %" PRIu64 " by one rank at most, in %" PRIu64 " messages; expected %" PRIu64 ": %s\n",
-           o->sent, o->sent_most, o->messages, o->expected, equal ? "equal" : "NOT EQUAL");
+    say("sent:  %" PRIu64 " bytes, %" PRIu64 " by one rank at most, in %" PRIu64 " messages; expected %" PRIu64 ": %s\n",
+        o->sent, o->sent_most, o->messages, o->expected, equal ? "equal" : "NOT EQUAL");
     return code;
 }
 

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "cli.h"
 #include "progress.h"
+#include "table.h"
 #include "verbs/checked.h"
 #include "verbs/count.h"
 #include "verbs/ranks.h"
@@ -43,7 +44,11 @@ static void print_plan(const settings *s, const weft_plan *plan, FILE *file) {
     char text[1024];
     if (s->verbose) {
         weft_plan_text(plan, text, sizeof text);
-        fputs(text, file);
+        if (file == stdout) {
+            say("%s", text);
+        } else {
+            fputs(text, file);
+        }
     } else if (!s->machine) {
         fprintf(file, "planned for this %s: %s (--machine chooses another)\n",
                 s->device == WEFT_DEVICE_CUDA ? "GPU" : "host", weft_plan_machine(plan)->title);
@@ -60,11 +65,11 @@ static int report(const settings *s, const weft_plan *plan, const outcome *o, co
         return code ? code : c->passed ? EXIT_OK : EXIT_FAILED;
     }
     print_plan(s, plan, stdout);
-    printf("%s on %s: %.6f s", weft_plan_kernel(plan), weft_plan_backend(plan), o->seconds);
+    say("%s on %s: %.6f s", weft_plan_kernel(plan), weft_plan_backend(plan), o->seconds);
     if (o->runs > 1) {
-        printf(" (median of %" PRId64 " runs)", o->runs);
+        say(" (median of %" PRId64 " runs)", o->runs);
     }
-    printf(", %s\n", weft_rate_text(tflops).text);
+    say(", %s\n", weft_rate_text(tflops).text);
     checked_print(c);
     if (s->energy) {
         device_energy_print(&o->energy, flops);

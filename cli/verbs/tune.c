@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "cli.h"
 #include "progress.h"
+#include "table.h"
 #include "verbs/tune_file.h"
 #include "verbs/tune_kept.h"
 
@@ -178,30 +179,29 @@ static void print_result(const tuning *t, const weft_plan *plan) {
     if (end) {
         *end = '\0';
     }
-    printf("%s\n  %s, %s: %.4g ms, spread %.1f %%, %" PRId64 " runs%s%s\n", text, words, weft_plan_kernel(plan),
-           1e3 * t->tuned.seconds, 100 * t->tuned.spread, t->tuned.runs, s->runs > 0 ? "" : ", tuned before",
-           t->tuned.whole ? "" : ", stopped early");
+    say("%s\n  %s, %s: %.4g ms, spread %.1f %%, %" PRId64 " runs%s%s\n", text, words, weft_plan_kernel(plan),
+        1e3 * t->tuned.seconds, 100 * t->tuned.spread, t->tuned.runs, s->runs > 0 ? "" : ", tuned before",
+        t->tuned.whole ? "" : ", stopped early");
     if (s->runs > 0) {
-        printf("  %" PRId64 " candidates (%" PRId64 " more are the same as one of these, %" PRId64
-               " the device cannot run)",
-               s->candidates, s->same, s->refused);
+        say("  %" PRId64 " candidates (%" PRId64 " more are the same as one of these, %" PRId64 " the device cannot run)",
+            s->candidates, s->same, s->refused);
         if (s->dropped > 0) {
-            printf(", %" PRId64 " dropped: the model puts them %.0f %% or more behind its best", s->dropped,
-                   100 * (s->dropped_from - 1));
+            say(", %" PRId64 " dropped: the model puts them %.0f %% or more behind its best", s->dropped,
+                100 * (s->dropped_from - 1));
         }
         if (s->untimed > 0) {
-            printf(", %" PRId64 " for which there was no time", s->untimed);
+            say(", %" PRId64 " for which there was no time", s->untimed);
         }
-        printf("\n  the model's own choice: %.4g ms, %+.1f %%; %.1f s in all\n", 1e3 * s->estimate,
-               100 * (s->estimate / t->tuned.seconds - 1), s->elapsed);
+        say("\n  the model's own choice: %.4g ms, %+.1f %%; %.1f s in all\n", 1e3 * s->estimate,
+            100 * (s->estimate / t->tuned.seconds - 1), s->elapsed);
     }
     for (size_t i = 0; i < json_array_size(t->all); i++) {
         json_t *c = json_array_get(t->all, i);
-        printf("    %-44s %10.4g ms %5.1f %% %3" JSON_INTEGER_FORMAT " runs%s%s\n",
-               json_string_value(json_object_get(c, "schedule")), 1e3 * json_real_value(json_object_get(c, "seconds")),
-               100 * json_real_value(json_object_get(c, "spread")), json_integer_value(json_object_get(c, "runs")),
-               json_is_true(json_object_get(c, "estimate")) ? "  the model's" : "",
-               json_is_true(json_object_get(c, "final")) ? "  in the final" : "");
+        say("    %-44s %10.4g ms %5.1f %% %3" JSON_INTEGER_FORMAT " runs%s%s\n",
+            json_string_value(json_object_get(c, "schedule")), 1e3 * json_real_value(json_object_get(c, "seconds")),
+            100 * json_real_value(json_object_get(c, "spread")), json_integer_value(json_object_get(c, "runs")),
+            json_is_true(json_object_get(c, "estimate")) ? "  the model's" : "",
+            json_is_true(json_object_get(c, "final")) ? "  in the final" : "");
     }
 }
 

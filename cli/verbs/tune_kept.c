@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "cli.h"
+#include "table.h"
 
 void tune_describe(const weft_schedule *s, char *text, size_t size) {
     size_t used = 0;
@@ -112,10 +113,10 @@ static int list_as_text(const char *path) {
     if (code == EXIT_OK && !l.texts) {
         code = complain_no_memory();
     } else if (code == EXIT_OK && json_array_size(l.texts) == 0) {
-        printf("nothing was tuned yet (%s)\n", path);
+        say("nothing was tuned yet (%s)\n", path);
     }
     for (size_t i = 0; i < json_array_size(l.texts) && code == EXIT_OK; i++) {
-        puts(json_string_value(json_array_get(l.texts, i)));
+        say("%s\n", json_string_value(json_array_get(l.texts, i)));
     }
     json_decref(l.texts);
     return code;
@@ -134,7 +135,7 @@ static int count_rows(const settings *s, weft_status status, const weft_message 
         return print_json(json_pack("{s:I}", did, (json_int_t)count));
     }
     if (code == EXIT_OK) {
-        printf("%s %" PRId64 " tuning%s\n", did, count, count == 1 ? "" : "s");
+        say("%s %" PRId64 " tuning%s\n", did, count, count == 1 ? "" : "s");
     }
     return code;
 }

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "cli.h"
+#include "table.h"
 
 /* Writes the file that gives these values again, without its comments. What no file gave is left out. */
 static int write_values(const settings *s, const weft_machine_value *values, size_t count, const char *option) {
@@ -35,8 +36,8 @@ static int write_values(const settings *s, const weft_machine_value *values, siz
         return complain_status(status, &message);
     }
     if (!s->json) {
-        printf("written to %s; --%s %s%s uses it. Reports call it %s until its name in the file is another\n", s->output,
-               option, strchr(s->output, '/') ? "" : "./", s->output, values[0].value);
+        say("written to %s; --%s %s%s uses it. Reports call it %s until its name in the file is another\n", s->output,
+            option, strchr(s->output, '/') ? "" : "./", s->output, values[0].value);
     }
     return EXIT_OK;
 }
@@ -58,15 +59,15 @@ int print_values(const settings *s, const char *name, const char *title, const w
         }
         return print_json(json_pack("{s:s, s:s, s:o}", "name", name, "title", title, "values", list));
     }
-    printf("%s: %s\n", name, title);
+    say("%s: %s\n", name, title);
     for (size_t i = 0; i < count; i++) {
         const weft_machine_value *v = &values[i];
         char key[64], value[160];
         snprintf(key, sizeof key, "%s.%s", v->section, v->key);
         const double bytes = strcmp(v->unit, "bytes") == 0 ? strtod(v->value, NULL) : 0;
-        snprintf(value, sizeof value, "%s %s%s%s", v->value, v->unit, bytes >= 1024 ? " = " : "",
+        snprintf(value, sizeof value, "%s%s%s%s%s", v->value, *v->unit ? " " : "", v->unit, bytes >= 1024 ? " = " : "",
                  bytes >= 1024 ? weft_memory_text(bytes).text : "");
-        printf("  %-26s%-30s%s\n", key, value, v->source);
+        say("  %-26s%-*s%s\n", key, *v->source ? 30 : 0, value, v->source);
     }
     return EXIT_OK;
 }

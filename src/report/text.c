@@ -29,11 +29,12 @@ static const char *glyph(const char *const *list, int count, double share) {
     return list[i < 0 ? 0 : i >= count ? count - 1 : i];
 }
 
-static void put_headline(weft_bytes *out, const weft_view_schedule *s, const weft_traffic *t) {
-    weft_bytes_text(out, "%s: %.2f %% hits, %.2f M misses, %s from DRAM, %.4f ms%s%s predicted\n", s->name,
-                    100 * weft_hit_rate(t), (double)t->misses / 1e6, weft_traffic_text((double)t->dram_read_bytes).text,
-                    1e3 * s->recording.sim.seconds, s->subject.flops > 0 ? " and " : "",
-                    s->subject.flops > 0 ? weft_rate_text(s->recording.sim.tflops).text : "");
+/* `before_end` is what a terminal needs in order to clear what is left of a longer line. */
+static void put_headline(weft_bytes *out, const weft_view_schedule *s, const weft_traffic *t, const char *before_end) {
+    weft_bytes_text(out, "%s: %.2f %% hits, %.2f M misses, %s from DRAM%s\n", s->name, 100 * weft_hit_rate(t),
+                    (double)t->misses / 1e6, weft_traffic_text((double)t->dram_read_bytes).text, before_end);
+    weft_bytes_text(out, "predicted %.4f ms%s%s%s\n", 1e3 * s->recording.sim.seconds, s->subject.flops > 0 ? ", " : "",
+                    s->subject.flops > 0 ? weft_rate_text(s->recording.sim.tflops).text : "", before_end);
     if (t->added > 0) {
         weft_bytes_text(out, "          %.2f M sectors added to sums, %.2f %% of the time waiting for turns\n",
                         (double)t->added / 1e6, 100 * weft_waiting_share(&s->recording.sim));
@@ -41,7 +42,7 @@ static void put_headline(weft_bytes *out, const weft_view_schedule *s, const wef
 }
 
 /* Hits, and what is held of the steps, through time up to `frame`. */
-static void put_history(weft_bytes *out, const weft_view_schedule *s, int64_t frame) {
+static void put_history(weft_bytes *out, const weft_view_schedule *s, int64_t frame, int64_t most) {
     const weft_recording *t = &s->recording;
     const int64_t reached = (frame + 1) * WIDTH / t->frames;
     weft_bytes_text(out, "hits      ");
@@ -49,7 +50,7 @@ static void put_history(weft_bytes *out, const weft_view_schedule *s, int64_t fr
         const double hits = weft_still_hits(t, col, WIDTH);
         weft_bytes_text(out, "%s", isnan(hits) ? " " : glyph(bars, 8, hits));
     }
-    const int64_t steps = t->cols < STEPS ? t->cols : STEPS;
+    const int64_t steps = t->cols < most ? t->cols : most;
     for (int64_t step = 0; step < steps; step++) {
         weft_bytes_text(out, "\n%s", step == 0 ? "held      " : "          ");
         for (int64_t col = 0; col < reached; col++) {
@@ -60,12 +61,11 @@ static void put_history(weft_bytes *out, const weft_view_schedule *s, int64_t fr
 }
 
 static void put_explanation(weft_bytes *out, const weft_view *view) {
-    weft_bytes_text(out, "%s, on %s\n", view->title, weft_view_machine(view)->title);
-    weft_bytes_text(
-        out,
-        "tiles by position, 0 first to 9 last; hits: share of the L2's lookups, low to high; held: %s in the L2, "
-        "first above last; time goes right\n",
-        view->schedule[0].recording.read);
+    weft_bytes_text(out, "%s,\non %s\n", view->title, weft_view_machine(view)->title);
+    weft_bytes_text(out,
+                    "tiles by position, 0 first to 9 last; hits: share of the L2's lookups, low to\n"
+                    "high; held: %s in the L2, first above last;\ntime goes right\n",
+                    view->schedule[0].recording.read);
 }
 
 weft_status weft_text_write(const weft_view *view, const char *path, weft_message *message) {
@@ -79,7 +79,7 @@ weft_status weft_text_write(const weft_view *view, const char *path, weft_messag
             break;
         }
         weft_bytes_text(&out, "\n");
-        put_headline(&out, s, &s->recording.sim.total);
+        put_headline(&out, s, &s->recording.sim.total, "");
         for (int64_t line = 0; line < grid.lines; line++) {
             weft_bytes_text(&out, "%s", line == 0 ? "tiles     " : "          ");
             for (int64_t col = 0; col < grid.cols; col++) {
@@ -88,7 +88,7 @@ weft_status weft_text_write(const weft_view *view, const char *path, weft_messag
             }
             weft_bytes_text(&out, "\n");
         }
-        put_history(&out, s, s->recording.frames - 1);
+        put_history(&out, s, s->recording.frames - 1, STEPS);
         free(grid.share);
     }
     const weft_status status = out.failed ? weft_fail(message, WEFT_NO_MEMORY, "no memory for the text")
@@ -101,7 +101,7 @@ weft_status weft_text_write(const weft_view *view, const char *path, weft_messag
 
 /* One schedule at a moment: tiles that were begun in their colour, those being worked on in white. */
 static void put_moment(weft_bytes *out, const weft_view_schedule *s, const weft_still_grid *grid, int8_t *state, double now,
-                       int64_t frame) {
+                       int64_t frame, int64_t steps) {
     const int64_t cells = grid->cols * grid->lines;
     memset(state, 0, (size_t)cells);
     for (size_t i = 0; i < s->recording.count && s->recording.visits[i].begin <= now; i++) {
@@ -111,7 +111,7 @@ static void put_moment(weft_bytes *out, const weft_view_schedule *s, const weft_
         *cell = (int8_t)(*cell | (s->recording.visits[i].end > now ? 2 : 1));
     }
     const weft_traffic traffic = weft_still_traffic(&s->recording, frame);
-    put_headline(out, s, &traffic);
+    put_headline(out, s, &traffic, "\033[K");
     for (int64_t i = 0; i < cells; i++) {
         const uint32_t c = state[i] & 2 ? 0xffffff : weft_colour_ramp(grid->share[i]);
         weft_bytes_text(out, "%s", i % grid->cols == 0 ? "\033[K" : "");
@@ -123,10 +123,10 @@ static void put_moment(weft_bytes *out, const weft_view_schedule *s, const weft_
         weft_bytes_text(out, "%s", (i + 1) % grid->cols == 0 ? "\033[0m\n" : "");
     }
     weft_bytes_text(out, "\033[K");
-    put_history(out, s, frame);
+    put_history(out, s, frame, steps);
 }
 
-static weft_status play(const weft_view *view, weft_still_grid *grids, int8_t **states) {
+static weft_status play(const weft_view *view, weft_still_grid *grids, int8_t **states, int64_t steps) {
     double longest = 0;
     for (size_t i = 0; i < view->count; i++) {
         longest = fmax(longest, view->schedule[i].recording.sim.seconds);
@@ -143,7 +143,8 @@ static weft_status play(const weft_view *view, weft_still_grid *grids, int8_t **
             put_moment(&out, &view->schedule[i], &grids[i], states[i], now,
                        reached < 0           ? 0
                        : reached < t->frames ? reached
-                                             : t->frames - 1);
+                                             : t->frames - 1,
+                       steps);
             weft_bytes_text(&out, "\033[K\n");
         }
         weft_bytes_text(&out, "\033[J");
@@ -164,7 +165,9 @@ weft_status weft_text_play(const weft_view *view) {
         return weft_text_write(view, NULL, NULL);
     }
     ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-    const int64_t lines = (size.ws_row ? size.ws_row : 24) / (int64_t)view->count - STEPS - 4;
+    /* For each schedule: two lines of numbers, at least three of tiles, one of hits, the steps, and a blank one. */
+    const int64_t room = ((size.ws_row ? size.ws_row : 24) - 1) / (int64_t)view->count - 4;
+    const int64_t steps = room - 3 > STEPS ? STEPS : room > 4 ? room - 3 : 1, lines = room - steps;
     const int64_t cols = (size.ws_col ? size.ws_col : 80) / 2 - 1;
     weft_still_grid grids[WEFT_VIEW_SCHEDULES] = {{0}};
     int8_t *states[WEFT_VIEW_SCHEDULES] = {NULL};
@@ -175,7 +178,7 @@ weft_status weft_text_play(const weft_view *view) {
         fine = states[i] != NULL;
     }
     fputs("\033[2J", stdout);
-    const weft_status status = fine ? play(view, grids, states) : WEFT_NO_MEMORY;
+    const weft_status status = fine ? play(view, grids, states, steps) : WEFT_NO_MEMORY;
     for (size_t i = 0; i < view->count; i++) {
         free(grids[i].share);
         free(states[i]);
