@@ -37,7 +37,7 @@ function headlineOf({ schedules, machine }) {
   }
   if (times < 1.03) {
     const times = schedules.map(runOf), [fast, slow] = [schedules[times.indexOf(Math.min(...times))], schedules[times.indexOf(Math.max(...times))]];
-    return ["As many misses in any of these schedules; ", timeText(fast, slow, machine), runOf(fast) < 0.99 * runOf(slow) && " with ", runOf(fast) < 0.99 * runOf(slow) && strong(fast)];
+    return ["These schedules miss equally often; ", timeText(fast, slow, machine), runOf(fast) < 0.99 * runOf(slow) && " with ", runOf(fast) < 0.99 * runOf(slow) && strong(fast)];
   }
   return [`${timesText(times)} times fewer misses with `, strong(best), schedules.length > 2 && " than with ", schedules.length > 2 && strong(worst), `; ${timeText(best, worst, machine)}`];
 }

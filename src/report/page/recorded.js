@@ -19,7 +19,7 @@ function launchesStudy(name, { comment, rows }) {
     return published > 0 && simulated > 0 ? [{ section, label: problemOf(row), published, simulated, error: simulated / published - 1 }] : [];
   };
   return {
-    name, beside: "measured", source: comment, title: `Launches: ${name.replace(/^h200-device-|\.csv$/g, "")}`,
+    name, beside: "measured", source: comment, title: `Launches: ${name.replace(/^h200-device-|-h200|\.csv$/g, "")}`,
     rows: [...rows.flatMap((row) => of(row, "l2_misses", "L2 misses (sectors)")), ...rows.flatMap((row) => of(row, "dram_read_bytes", "read from DRAM (bytes)"))],
   };
 }
@@ -54,9 +54,12 @@ function peersSays(rows) {
   return `Geometric means of weft's rate over the peer's: ${groups.map((group) => `${group} ${digits(mean(rows.filter((row) => row.group === group)), 2)}`).join("; ")}.`;
 }
 
+// What a file is about, by its name.
+const wordsOf = (name) => name.replace(/\.csv$/, "").replace(/-h200/, ", H200").replace(/^cpu-x86/, "CPU, x86:").replace(/^gemm/, "GEMM:").replace(/-/g, " ");
+
 // Any other file as it is; one of ratios with its means and bars.
 function fileCard(name, { comment, head, lines, rows }) {
   const peers = head.includes("ratio") && head.includes("peer");
-  return make("article", { class: "card study" }, make("h3", {}, peers ? `The CPU beside its peers: ${name.replace(/^cpu-|\.csv$/g, "")}` : name),
-    peers && make("p", { class: "small" }, peersSays(rows)), make("p", { class: "quiet small comment" }, comment), fold(name, rows, peers ? peersTable(rows) : tableOfRows(head, lines)));
+  return make("article", { class: "card study" }, make("h3", {}, peers ? `The CPU beside its peers: ${name.replace(/^cpu-|\.csv$/g, "")}` : wordsOf(name)),
+    peers && make("p", { class: "small" }, peersSays(rows)), make("p", { class: "quiet small comment" }, `${name}: ${comment}`), fold(name, rows, peers ? peersTable(rows) : tableOfRows(head, lines)));
 }

@@ -17,7 +17,7 @@ function cards() {
   studies("published", published, "judged numbers that others published");
   card("predicted", `${timesText(best.times)} ×`, `is what the worst schedule reads from DRAM over the best: ${best.m.title}, on ${best.m.machine_title}.`);
   studies("measured elsewhere", ours, "judged counters that we measured on an H200, in rows");
-  card("measured here", fastest, `attention and matrix product on ${data.host.title}; every result ${passed ? "is within" : "is NOT within"} its bound against the fp64 reference.`);
+  card("measured here", fastest, `attention and matrix product: ${data.host.title}; every result ${passed ? "is within" : "is NOT within"} its bound against the fp64 reference.`);
   by("cards").dataset.judged = judgedOf(data.studies).length;
   by("cards").dataset.outside = outsideOf(data.studies).length;
 }
