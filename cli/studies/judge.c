@@ -87,7 +87,7 @@ void study_verdict_text(const study_row *row, char *text, size_t size) {
         break;
     case STUDY_OK:
         snprintf(text, size, "ok%s%s%s", row->fitted ? ", fitted: " : "", row->fitted ? row->fitted : "",
-                 known ? ", no longer a failure: take it off the list" : "");
+                 known ? ", though on the list of known failures" : "");
         break;
     case STUDY_KNOWN:
         snprintf(text, size, "fails, because %s", known);
