@@ -5,11 +5,10 @@
  * 8K rows a GPU, FlashAttention-2, on 8 H800 and 8 A100. 100 % is 8 times the time of one GPU's 8K by itself. Profiles have
  * the rates of one GPU; no number of several GPUs is fitted.
  *
- * MagiAttention, docs/source/blog/cp_benchmark.md and exps/dist_attn: 64 heads over 8, D = 128, packed causal batches, 8K
- * rows a GPU, FlashAttention-3, on 8 and 64 H100; charts. Lengths are drawn as its sampler does. */
+ * MagiAttention, docs/source/blog/cp_benchmark.md and exps/dist_attn: 64 heads over 8, D = 128, 8K rows a GPU,
+ * FlashAttention-3, on 8 to 64 H100; charts. The batches are those that its sampler draws. */
 #include <math.h>
 
-#include "base/random.h"
 #include "studies/study.h"
 
 enum { GPUS = 8, ROWS = 8192 };
@@ -112,45 +111,27 @@ static void ring_flash_attention(study *s, const gpu *g) {
     }
 }
 
-/* ---- packed batches ---- */
+/* ---- MagiAttention's benchmark ---- */
 
-/* Documents by length, in tokens: the middle of each bin of the study's data, and how many there are. */
+enum { MOST = 512, PIECE = 4, BATCHES = 20, EACH = BATCHES / STUDY_SEEDS }; /* EACH: batches of a seed */
+
+/* The batches that were measured: documents that are the ends of pieces first and last, and others by their letters. */
 static const struct {
-    int64_t length, count;
-} documents[] = {{5, 30254},      {30, 391188},    {75, 699596},   {150, 1377757}, {350, 3794735},
-                 {762, 3316785},  {1536, 2106566}, {3072, 988525}, {6144, 410002}, {12288, 173574},
-                 {24576, 115007}, {49152, 18428},  {98304, 22513}, {163840, 18284}};
+    int64_t gpus;
+    int32_t first;
+    const char *others;
+    int32_t last;
+} packs[] = {
+#define WEFT_PACK(gpus, first, others, last) {gpus, first, others, last},
+#include "studies/packs.def"
+};
 
-enum { DOCUMENTS = sizeof documents / sizeof *documents, MOST = 16384 };
-
-/* Batches for each seed: the published means are of 20 in all. Ways that are simulated. */
-enum { PACKS = 4, ULYSSES = 0, RING, GATHER, WAYS };
-
-/* Draws documents until they fill the rows. Those longer than a quarter of them are cut into pieces of that, and what is
- * left of them; pieces are drawn each for itself. */
-static int64_t draw(uint64_t *random, int64_t rows, int32_t starts[MOST + 1]) {
-    double weights[DOCUMENTS], all = 0;
-    int64_t count = 0;
-    starts[0] = 0;
-    const int64_t piece = rows / 4;
-    for (int i = 0; i < DOCUMENTS; i++) {
-        weights[i] = (double)(documents[i].count * ((documents[i].length + piece - 1) / piece));
-        all += weights[i];
-    }
-    while (count < MOST && starts[count] < rows) {
-        double at = all * weft_random_real(random);
-        int i = 0;
-        while (i + 1 < DOCUMENTS && at >= weights[i]) {
-            at -= weights[i++];
-        }
-        const int64_t whole = documents[i].length / piece, rest = documents[i].length % piece;
-        const int is_rest = rest > 0 && weft_random_real(random) * (double)(whole + 1) >= (double)whole;
-        const int64_t length = is_rest ? rest : piece, left = rows - starts[count];
-        starts[count + 1] = starts[count] + (int32_t)(length < left ? length : left);
-        count++;
-    }
-    starts[count] = (int32_t)rows;
-    return count;
+/* Tokens of a document by its letter; documents longer than a quarter of the rows are cut into pieces of that, and a rest.
+ */
+static int32_t length_of(char letter, int64_t rows) {
+    static const int32_t documents[] = {5, 30, 75, 150, 350, 762, 1536, 3072, 6144, 12288, 24576, 49152, 98304, 163840};
+    const int32_t piece = (int32_t)(rows / PIECE);
+    return letter == 'z' ? piece : documents[letter - 'a'] % piece;
 }
 
 typedef struct packed {
@@ -158,16 +139,30 @@ typedef struct packed {
     int32_t starts[MOST + 1];
 } packed;
 
-static void draw_packed(study *s, packed *b, int64_t gpus_count, int number) {
-    uint64_t random = 1000 * (s->simulations.seed + s->seed_number) + (uint64_t)number;
+static void add_document(packed *b, int32_t length) {
+    b->starts[b->p.sequences + 1] = b->starts[b->p.sequences] + length;
+    b->p.sequences++;
+}
+
+/* The batch of a number for so many GPUs. */
+static void take_packed(packed *b, int64_t gpus_count, int number) {
+    size_t i = 0;
+    for (int before = number; packs[i].gpus != gpus_count || before-- > 0;) {
+        i++;
+    }
     b->p = attention(64, gpus_count * ROWS, 0);
-    b->p.sequences = draw(&random, b->p.seq, b->starts);
     b->p.lengths.q_starts = b->starts;
+    b->starts[0] = 0;
+    add_document(b, packs[i].first);
+    for (const char *c = packs[i].others; *c; c++) {
+        add_document(b, length_of(*c, b->p.seq));
+    }
+    add_document(b, packs[i].last);
 }
 
 /* TFLOP/s a GPU of all ranks together. */
-static double rate(const packed *b, int64_t ranks, double seconds) {
-    return weft_problem_flops(&b->p) / seconds / (double)ranks / 1e12;
+static double rate(const weft_attention *p, int64_t ranks, double seconds) {
+    return weft_problem_flops(p) / seconds / (double)ranks / 1e12;
 }
 
 static weft_schedule flash_attention_3(void) {
@@ -177,23 +172,36 @@ static weft_schedule flash_attention_3(void) {
     return s;
 }
 
-/* Ulysses: heads are exchanged, and then one launch computes all documents of a rank's heads, where weft has a launch for
- * each document. */
-static double ulysses(study *s, const packed *b, int64_t gpus_count) {
+/* Ulysses as published: seconds of its copies, which the exchange waits for and the attention waits for. Q, K and V are
+ * transposed before and after they are sent, gathered by index and, as O, scattered by index; O is transposed once more.
+ * Measured on an H200 by bench/exchange_copies.py, where they read and write 1.2 to 1.6 TB/s: not DRAM binds. */
+static const struct ulysses {
+    int64_t gpus;
+    double copies;
+    double rate[4]; /* TFLOP/s: no mask; causal; packed, no mask; packed causal */
+} ulysses_rows[] = {{8, 0.978e-3, {605, 601, 390, 278}},
+                    {16, 1.107e-3, {573, 556, 305, 199}},
+                    {32, 1.426e-3, {582, 580, 283, 186}},
+                    {64, 1.883e-3, {619, 586, 259, 163}}};
+
+/* Heads are exchanged, and then one launch computes all documents of a rank's heads, where weft has a launch for each. What
+ * is sent does not depend on the mask. */
+static double ulysses(study *s, const weft_attention *p, const struct ulysses *row) {
     const weft_schedule schedule = flash_attention_3();
+    const weft_attention sent_problem = attention(64, row->gpus * ROWS, 0);
     weft_dist_simulate_options options = WEFT_DIST_SIMULATE_INIT;
     weft_ranks exchange = WEFT_RANKS_INIT, alone = WEFT_RANKS_INIT;
-    weft_attention mine = b->p;
-    exchange.ranks = gpus_count;
+    weft_attention mine = *p;
+    exchange.ranks = row->gpus;
     exchange.cut = WEFT_CUT_CONTIGUOUS;
     exchange.exchange = WEFT_EXCHANGE_HEADS;
     alone.ranks = 1;
-    mine.heads = b->p.heads / gpus_count;
-    mine.kv_heads = b->p.kv_heads > gpus_count ? b->p.kv_heads / gpus_count : 1;
+    mine.heads = p->heads / row->gpus;
+    mine.kv_heads = p->kv_heads > row->gpus ? p->kv_heads / row->gpus : 1;
     options.schedule = &schedule;
-    const double sent = study_ranks(s, "h100", "flash-attention-3", &b->p, &exchange, options).waiting_most;
+    const double sent = study_ranks(s, "h100", "flash-attention-3", &sent_problem, &exchange, options).waiting_most;
     const double computed = study_ranks(s, "h100", "flash-attention-3", &mine, &alone, options).ideal_seconds;
-    return rate(b, gpus_count, sent + computed);
+    return rate(p, row->gpus, sent + row->copies + computed);
 }
 
 static double shared(study *s, const packed *b, int64_t gpus_count, int32_t exchange) {
@@ -203,7 +211,33 @@ static double shared(study *s, const packed *b, int64_t gpus_count, int32_t exch
     ranks.ranks = gpus_count;
     ranks.exchange = exchange;
     options.schedule = &schedule;
-    return rate(b, gpus_count, study_ranks(s, "h100", "flash-attention-3", &b->p, &ranks, options).seconds);
+    return rate(&b->p, gpus_count, study_ranks(s, "h100", "flash-attention-3", &b->p, &ranks, options).seconds);
+}
+
+static int first_pack(const study *s) {
+    return (int)(s->seed_number % STUDY_SEEDS) * EACH;
+}
+
+static void magi_ulysses(study *s) {
+    static const char *const sections[] = {"MagiAttention, H100, Ulysses, no mask, forward, TFLOP/s a GPU",
+                                           "MagiAttention, H100, Ulysses, causal, forward, TFLOP/s a GPU",
+                                           "MagiAttention, H100, Ulysses, packed batches, forward, TFLOP/s a GPU",
+                                           "MagiAttention, H100, Ulysses, packed causal batches, forward, TFLOP/s a GPU"};
+    for (int mask = 3; mask >= 0; mask--) {
+        for (size_t i = 0; i < sizeof ulysses_rows / sizeof *ulysses_rows; i++) {
+            const struct ulysses *row = &ulysses_rows[i];
+            const int packed_batches = mask >= 2, count = packed_batches ? EACH : 1;
+            double mean = 0;
+            for (int k = 0; k < count; k++) {
+                static packed b;
+                take_packed(&b, row->gpus, first_pack(s) + k);
+                weft_attention p = packed_batches ? b.p : attention(64, row->gpus * ROWS, 0);
+                p.mask = mask % 2 ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
+                mean += ulysses(s, &p, row) / count;
+            }
+            study_add(s, STUDY_SCALING, sections[mask], row->rate[mask], mean, "%d GPUs", (int)row->gpus);
+        }
+    }
 }
 
 static void magi_attention(study *s) {
@@ -213,22 +247,20 @@ static void magi_attention(study *s) {
     static const char other[] = "its kernel takes all slices of a stage in one launch; weft's all-gather has one for each";
     static const struct {
         int64_t gpus;
-        double ulysses, ring, gather, magi;
-    } rows[] = {{8, 278, 89, 288, 460}, {64, 163, 28, 180, 238}};
+        double ring, gather, magi;
+    } rows[] = {{8, 89, 288, 460}, {64, 28, 180, 238}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const int n = (int)rows[i].gpus;
-        double by[WAYS] = {0};
-        for (int k = 0; k < PACKS; k++) {
+        double ring = 0, gather = 0;
+        for (int k = 0; k < EACH; k++) {
             static packed b;
-            draw_packed(s, &b, n, k);
-            by[ULYSSES] += ulysses(s, &b, n) / PACKS;
-            by[RING] += shared(s, &b, n, WEFT_EXCHANGE_RING) / PACKS;
-            by[GATHER] += shared(s, &b, n, WEFT_EXCHANGE_ALL_GATHER) / PACKS;
+            take_packed(&b, n, first_pack(s) + k);
+            ring += shared(s, &b, n, WEFT_EXCHANGE_RING) / EACH;
+            gather += shared(s, &b, n, WEFT_EXCHANGE_ALL_GATHER) / EACH;
         }
-        study_add(s, STUDY_SCALING, section, rows[i].ulysses, by[ULYSSES], "Ulysses, %d GPUs", n);
-        study_unjudged(s, whole, section, rows[i].ring, by[RING], "ring by point to point, %d GPUs", n);
-        study_unjudged(s, whole, section, rows[i].gather, by[GATHER], "ring by all-gather, %d GPUs", n);
-        study_unjudged(s, other, section, rows[i].magi, by[GATHER], "MagiAttention, %d GPUs", n);
+        study_unjudged(s, whole, section, rows[i].ring, ring, "ring by point to point, %d GPUs", n);
+        study_unjudged(s, whole, section, rows[i].gather, gather, "ring by all-gather, %d GPUs", n);
+        study_unjudged(s, other, section, rows[i].magi, gather, "MagiAttention, %d GPUs", n);
     }
 }
 
@@ -236,5 +268,6 @@ void study_context_parallel(study *s) {
     for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++) {
         ring_flash_attention(s, &gpus[i]);
     }
+    magi_ulysses(s);
     magi_attention(s);
 }

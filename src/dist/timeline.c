@@ -91,6 +91,18 @@ void weft_timeline_send(weft_timeline *s) {
     s->count = 0;
 }
 
+/* The k-th of the others that a member sends to. All go to the same node at a time, so that no link waits for a rank that
+ * still talks to its own node: messages of an exchange are handed over together, and share links until the last is through.
+ */
+static int64_t partner(const weft_timeline *s, int64_t rank, int64_t k) {
+    const int64_t gpus = s->links.machine->link_gpus, first = rank / s->members * s->members, at = rank - first;
+    if (s->members % gpus != 0) { /* in one node, or not in whole ones */
+        return first + (at + k) % s->members;
+    }
+    const int64_t node = (at / gpus + k / gpus) % (s->members / gpus);
+    return first + node * gpus + (at + k) % gpus;
+}
+
 void weft_timeline_heads(weft_timeline *s, int out) {
     if (s->members == 1) {
         return;
@@ -103,7 +115,7 @@ void weft_timeline_heads(weft_timeline *s, int out) {
     }
     for (int64_t k = 1; k < s->members; k++) {
         for (int64_t i = 0; i < s->ranks; i++) {
-            const int64_t to = i / s->members * s->members + (i + k) % s->members, whose = out ? to : i;
+            const int64_t to = partner(s, i, k), whose = out ? to : i;
             const uint64_t bytes = (uint64_t)weft_dist_rows(s->dist, whose, WEFT_QUERY_ROWS) * query +
                                    (uint64_t)weft_dist_rows(s->dist, whose, WEFT_KEY_ROWS) * key;
             add(s, (weft_transfer){fmax(s->rank[i].end, s->rank[to].end), i, to, 0, bytes, WEFT_SENT_OWN});
