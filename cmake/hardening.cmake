@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # What makes a fault in the code harder to exploit: checked copies of known size, canaries on the stack and probes of large frames,
 # checked jumps, programs that load anywhere, tables that are read-only once they are loaded. WEFT_HARDEN=OFF builds without.
-# A sanitizer finds more and goes with none of it.
+# A sanitizer finds more and goes with none of it; fuzzers without one are to be fast.
 include(CheckCCompilerFlag)
 include(CheckPIESupported)
 
 set(hardening "")
 set(hardening_of_kernels "")
-if(WEFT_HARDEN AND NOT WEFT_SANITIZE AND NOT WEFT_SANITIZE_THREADS)
+if(WEFT_HARDEN AND NOT WEFT_SANITIZE AND NOT WEFT_SANITIZE_THREADS AND NOT WEFT_FUZZ)
   set(CMAKE_REQUIRED_FLAGS -Werror)
   foreach(flag -fstack-protector-strong -fstack-clash-protection -fcf-protection=full -mbranch-protection=standard)
     string(MAKE_C_IDENTIFIER "WEFT_HAS${flag}" known)

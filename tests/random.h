@@ -97,10 +97,15 @@ static inline uint64_t random_bits(uint64_t *state) {
     return weft_random(state);
 }
 
+/* What cases are drawn with: a fuzzer takes it from its input (fuzz/draw.h). */
+#ifndef RANDOM_DRAW
+#define RANDOM_DRAW random_bits
+#endif
+
 /* Between low and high, both included. */
 static inline int64_t random_between(uint64_t *state, int64_t low, int64_t high) {
     const uint64_t count = (uint64_t)high - (uint64_t)low + 1; /* 0: all of them */
-    const uint64_t bits = random_bits(state);
+    const uint64_t bits = RANDOM_DRAW(state);
     return (int64_t)((uint64_t)low + (count ? bits % count : bits));
 }
 

@@ -48,7 +48,7 @@ static int open_trace(const settings *s, const char *path, weft_trace **trace) {
     weft_message message = {""};
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
-    o.name = weft_is_text(name) ? name : "a trace"; /* pages hold it as JSON */
+    o.name = weft_is_line(name) ? name : "a trace"; /* pages hold it as JSON */
     o.workers = s->workers;
     o.dispatch = s->dispatch;
     o.step_seconds = s->step_seconds;

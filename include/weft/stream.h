@@ -33,10 +33,11 @@ typedef struct weft_stream {
 #define WEFT_STREAM_INIT                                                                                                   \
     { sizeof(weft_stream), 1, 0, 32768, 1, WEFT_STREAM_SHARED, 0, 0.0 }
 
-/** Steps of all workers. */
+/** Steps of all workers; 0 for a stream that cannot be simulated. */
 WEFT_API uint64_t weft_stream_steps(const weft_machine *machine, const weft_stream *stream);
 
-/** Simulates a stream. Fills *traffic and *distinct, the sectors of all buffers. */
+/** Simulates a stream. Fills *traffic and *distinct, the sectors of all buffers. WEFT_INVALID when a number of the stream
+ * is not one that it can have, as no block in a buffer. */
 WEFT_API weft_status weft_simulate_stream(const weft_machine *machine, const weft_stream *stream,
                                           const weft_simulate_options *options, weft_traffic *traffic, uint64_t *distinct,
                                           weft_message *message);

@@ -71,3 +71,23 @@ int weft_is_text(const char *text) {
     }
     return 1;
 }
+
+int weft_is_line(const char *text) {
+    for (const char *c = text; *c; c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
+            return 0;
+        }
+    }
+    return weft_is_text(text);
+}
+
+void weft_copy_text(char *to, size_t size, const char *text) {
+    size_t length = 0;
+    for (size_t left = strlen(text), bytes = 1; left > 0 && bytes > 0; left -= bytes) {
+        bytes = weft_character_bytes((const unsigned char *)text + length, left);
+        bytes = length + bytes < size ? bytes : 0;
+        length += bytes;
+    }
+    memcpy(to, text, length);
+    to[length] = '\0';
+}

@@ -17,4 +17,10 @@ size_t weft_character_bytes(const unsigned char *text, size_t room);
 /* Whether a text is UTF-8, so that JSON can hold it. */
 int weft_is_text(const char *text);
 
+/* Whether it is a line of such text: without control characters, by which a terminal can be told to do things. */
+int weft_is_line(const char *text);
+
+/* Copies a text to a place of `size` bytes, cut behind its last character that fits whole. */
+void weft_copy_text(char *to, size_t size, const char *text);
+
 #endif

@@ -2,6 +2,8 @@
 /* The CPU backend: the plan's tiles over threads, by kernels chosen by what the processor has. */
 #include "cpu/backend.h"
 
+#include <string.h>
+
 #include "base/status.h"
 #include "cpu/attention/attention.h"
 #include "cpu/attention/cache.h"
@@ -103,7 +105,6 @@ static const char *kernel(const weft_plan *plan) {
 /* Fills in what a schedule leaves open, where the machine is this host. */
 static weft_status open_plan(weft_plan *plan, int given_machine, weft_message *message) {
     weft_schedule *s = &plan->schedule;
-    (void)message;
     if (s->order == WEFT_ORDER_CUSTOM && operation_of(plan)->run == run_gemm) {
         plan->products = plan->gemm.batch; /* the caller's table is over all of the batch, on every machine */
     }
@@ -115,6 +116,10 @@ static weft_status open_plan(weft_plan *plan, int given_machine, weft_message *m
         return WEFT_OK;
     }
     if (operation_of(plan)->choose) {
+        const int error = weft_cpu_ask_cores(); /* choices depend on it */
+        if (error) {
+            return weft_fail(message, WEFT_IO, "this host's CPU cannot be described: /sys: %s", strerror(error));
+        }
         operation_of(plan)->choose(plan);
     }
     return WEFT_OK;

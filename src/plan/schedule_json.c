@@ -221,11 +221,11 @@ weft_status weft_schedule_from_json(weft_schedule *schedule, const char *text, s
         status = read_member(&r, json_object_iter_value(i));
     }
     json_decref(whole);
-    if (status) {
-        free((void *)(uintptr_t)read.order_table);
-    }
     const weft_schedule none = WEFT_SCHEDULE_INIT;
     const weft_status given = weft_struct_give(schedule, status ? &none : &read, sizeof read, sizeof(size_t),
                                                "WEFT_SCHEDULE_INIT", status ? NULL : message);
+    if (status || given) {
+        free((void *)(uintptr_t)read.order_table);
+    }
     return status ? status : given;
 }

@@ -80,8 +80,9 @@ static int set(weft_schedule *s, const char *field, const char *value) {
 
 weft_status weft_schedule_read(weft_schedule *schedule, const char *text, weft_message *message) {
     const weft_schedule open = WEFT_SCHEDULE_INIT;
+    weft_schedule read = open;
     char copy[WEFT_WORDS], *rest = copy;
-    *schedule = open;
+    *schedule = open; /* what is refused leaves nothing set */
     if (strlen(text) >= sizeof copy) {
         return weft_fail(message, WEFT_INVALID, "a schedule of %zu letters is too long", strlen(text));
     }
@@ -96,10 +97,11 @@ weft_status weft_schedule_read(weft_schedule *schedule, const char *text, weft_m
         if (value) {
             *value++ = '\0';
         }
-        if (!value || !set(schedule, word, value)) {
+        if (!value || !set(&read, word, value)) {
             return weft_fail(message, WEFT_INVALID, "a schedule has no %.40s=%.40s", word, value ? value : "");
         }
     }
+    *schedule = read;
     return WEFT_OK;
 }
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/names.h"
+
 /* Room for `more` bytes at the end; null when there is none. */
 static uint8_t *extend(weft_bytes *bytes, size_t more) {
     if (bytes->failed || more > SIZE_MAX / 4 - bytes->count) {
@@ -47,13 +49,16 @@ void weft_bytes_text(weft_bytes *bytes, const char *format, ...) {
 }
 
 void weft_bytes_markup(weft_bytes *bytes, const char *text) {
-    for (; *text; text++) {
+    for (size_t left = strlen(text), count; left > 0; text += count, left -= count) {
+        const unsigned char first = (unsigned char)*text;
+        const size_t whole = weft_character_bytes((const unsigned char *)text, left);
+        const int is_known = whole > 0 && (first >= ' ' || first == '\t' || first == '\n' || first == '\r');
+        /* U+FFFE and U+FFFF are the only ones of more bytes that XML does not have. */
+        const int is_none = whole == 3 && memcmp(text, "\xef\xbf", 2) == 0 && (unsigned char)text[2] >= 0xbe;
         const char *escape = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
-        if (escape) {
-            weft_bytes_text(bytes, "%s", escape);
-        } else {
-            weft_bytes_put(bytes, text, 1);
-        }
+        escape = is_known && !is_none ? escape : "\xef\xbf\xbd"; /* U+FFFD: a character that there is not */
+        count = whole > 0 ? whole : 1;
+        weft_bytes_put(bytes, escape ? escape : text, escape ? strlen(escape) : count);
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/names.h"
 #include "base/status.h"
 #include "report/page.h"
 #include "report/svg.h"
@@ -13,6 +14,9 @@
 /* The page, or the same as a line of JSON. */
 static weft_status write_page(const weft_view *view, weft_view_format format, const char *path, const char *command,
                               weft_message *message) {
+    if (command && !weft_is_text(command)) {
+        return weft_fail(message, WEFT_INVALID, "the command of a view is not UTF-8");
+    }
     json_t *data = weft_view_json(view, command ? command : "");
     char *text = weft_json_text(data, JSON_COMPACT | JSON_REAL_PRECISION(17));
     weft_status status = text ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "out of memory");

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/names.h"
 #include "base/status.h"
 #include "base/struct.h"
 #include "base/tally.h"
@@ -149,13 +150,19 @@ static weft_status start(weft_view **view, const void *subjects, const char *con
     if (!view || !subjects || !names || count < 1 || count > WEFT_VIEW_SCHEDULES) {
         return weft_fail(message, WEFT_INVALID, "a view has 1 to %d schedules, not %zu", (int)WEFT_VIEW_SCHEDULES, count);
     }
+    *view = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (!names[i] || !weft_is_line(names[i])) {
+            return weft_fail(message, WEFT_INVALID, "name %zu of a view is no line of UTF-8", i);
+        }
+    }
     weft_view *v = *view = calloc(1, sizeof *v);
     if (!v) {
         return weft_fail(message, WEFT_NO_MEMORY, "out of memory");
     }
     v->count = count;
     for (size_t i = 0; i < count; i++) {
-        snprintf(v->schedule[i].name, sizeof v->schedule[i].name, "%s", names[i]);
+        weft_copy_text(v->schedule[i].name, sizeof v->schedule[i].name, names[i]);
     }
     return WEFT_OK;
 }
@@ -208,7 +215,7 @@ weft_status weft_view_create_sources(weft_view **view, const weft_source *const 
         s->grid = grid_of_source(&v->source[i]);
     }
     if (status == WEFT_OK) {
-        snprintf(v->title, sizeof v->title, "%s", v->source[0].name ? v->source[0].name : "a source");
+        weft_copy_text(v->title, sizeof v->title, v->source[0].name ? v->source[0].name : "a source");
         status = make(v, options, curves, message);
     }
     return finish(view, status);

@@ -2,6 +2,7 @@
 /* The calls that simulate a caller's source. */
 #include <math.h>
 
+#include "base/names.h"
 #include "base/status.h"
 #include "base/struct.h"
 #include "machine/machine.h"
@@ -21,6 +22,9 @@ static weft_status check_tensors(const weft_source *s, int64_t sector, weft_mess
             !is_between(t->block_bytes, 1, INT32_MAX * sector) || !weft_multiply(t->blocks, t->block_bytes, &product)) {
             return weft_fail(message, WEFT_INVALID, "tensor %zu (%.40s): %lld blocks of %lld bytes are none or too many", i,
                              t->name ? t->name : "no name", (long long)t->blocks, (long long)t->block_bytes);
+        }
+        if (!weft_is_line(t->name)) {
+            return weft_fail(message, WEFT_INVALID, "the name of tensor %zu is no line of UTF-8", i);
         }
         pieces += t->blocks;
         if (pieces > MAX_PIECES) {
@@ -54,6 +58,9 @@ weft_status weft_source_read(weft_source *s, const weft_source *given, const wef
     if (!(s->room >= 0 && s->room <= 1024) || !(s->fetched >= 0 && s->fetched <= 1024)) {
         return weft_fail(message, WEFT_INVALID, "room %g or fetched %g of a source is not between 0 and 1024", s->room,
                          s->fetched);
+    }
+    if (s->name && !weft_is_line(s->name)) {
+        return weft_fail(message, WEFT_INVALID, "the name of a source is no line of UTF-8");
     }
     return check_tensors(s, machine->l2_sector, message);
 }

@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer target: any bytes as a machine file. What is accepted must be a machine, what is refused must say where. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <weft/machine.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(int condition) {
-    if (!condition) {
-        abort();
-    }
-}
+#include "require.h"
 
 static void check_machine(const weft_machine *m) {
     require(m->name[0] && memchr(m->name, 0, sizeof m->name) != NULL);

@@ -2,17 +2,10 @@
 /* libFuzzer target: three bytes that stand for a grid, then any bytes as an order file. What is accepted must visit every
  * tile once, what is refused must say why. */
 #include <stdlib.h>
-#include <string.h>
 
 #include <weft/weft.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(int condition) {
-    if (!condition) {
-        abort();
-    }
-}
+#include "require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     enum { HEAD = 3 };

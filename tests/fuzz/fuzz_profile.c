@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer target: any bytes as a profile's file. What is accepted must be simulable, what is refused must say where. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <weft/profile.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(int condition) {
-    if (!condition) {
-        abort();
-    }
-}
+#include "require.h"
 
 static int is_share(double value) {
     return value >= 0 && value <= 1;

@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer target: any bytes as a schedule in JSON. What is accepted is a schedule that survives being written and read
  * again; what is refused says where. */
-#include <stdlib.h>
-#include <string.h>
-
 #include <weft/tune.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(int condition) {
-    if (!condition) {
-        abort();
-    }
-}
+#include "require.h"
 
 /* Written and read again, a schedule with every choice made is the same. */
 static void check_again(weft_schedule s) {
-    char text[1024];
+    static char text[1 << 20];
     weft_schedule again = WEFT_SCHEDULE_INIT;
-    s.order = s.order ? s.order : WEFT_ORDER_RASTER_N;
+    s.order = s.order ? s.order : s.order_table ? WEFT_ORDER_CUSTOM : WEFT_ORDER_RASTER_N;
     s.sweep = s.sweep ? s.sweep : WEFT_SWEEP_FORWARD;
     s.dispatch = s.dispatch ? s.dispatch : WEFT_DISPATCH_GRID;
     int64_t *const numbers[] = {&s.tile_m, &s.tile_n, &s.cluster_m, &s.cluster_n, &s.workers, &s.group, &s.domains};
@@ -30,10 +21,17 @@ static void check_again(weft_schedule s) {
     s.axis = !is_grouped || !is_matrix ? WEFT_AXIS_CHOOSE : s.axis ? s.axis : WEFT_AXIS_N;
     s.group = is_grouped ? s.group : 0;
     s.domains = weft_order_describe(s.order)->parameter & WEFT_PARAMETER_DOMAINS ? s.domains : 0;
+    if (s.order != WEFT_ORDER_CUSTOM) { /* a table is written only of that one */
+        s.order_table = NULL;
+        s.order_count = 0;
+    } else if (s.domains == 1) {
+        s.domains = 0;
+    }
     s.split = s.split > 1 ? s.split : 0;
     const size_t length = weft_schedule_json(&s, text, sizeof text);
     require(length > 0 && length < sizeof text);
     require(weft_schedule_from_json(&again, text, length, "again", NULL) == WEFT_OK && weft_schedule_same(&s, &again));
+    free((void *)(uintptr_t)again.order_table);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -46,6 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         require(schedule.order >= 0 && schedule.order <= WEFT_ORDER_KINDS && schedule.sweep <= WEFT_SWEEPS);
         require(schedule.tile_m >= 0 && schedule.workers >= 0 && schedule.split >= 0 && schedule.cluster_n >= 0);
         check_again(schedule);
+        free((void *)(uintptr_t)schedule.order_table);
     } else {
         require(status == WEFT_INVALID && weft_schedule_same(&schedule, &none));
         require(strncmp(message.text, "fuzz: ", 6) == 0 && memchr(message.text, 0, sizeof message.text) != NULL);

@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer target: any bytes as a trace, CSV or binary. What is accepted can be simulated, and counts what it reads; what
  * is refused says where. */
-#include <stdlib.h>
-#include <string.h>
-
 #include <weft/trace.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(int condition) {
-    if (!condition) {
-        abort();
-    }
-}
+#include "require.h"
 
 static void simulate(const weft_trace *trace) {
     weft_machine machine = WEFT_MACHINE_INIT;

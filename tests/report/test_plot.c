@@ -109,8 +109,19 @@ static void what_no_axis_shows_is_refused(void **state) {
     assert_int_equal(weft_plot_write(&plot, "/nonexistent/x", &message), WEFT_INVALID);
 }
 
+/* Text that XML cannot hold becomes characters that say so; what else is there stays. */
+static void any_text_is_xml(void **state) {
+    (void)state;
+    weft_plot plot = make(&(weft_plot_line){"\xc3\xa9 \xf0\x9f\x98\x80", xs, xs, 3}, 1);
+    plot.title = "a\x01 \xff \xef\xbf\xbf & \xe2\x82";
+    char *text = draw(&plot);
+    assert_non_null(strstr(text, "a\xef\xbf\xbd \xef\xbf\xbd \xef\xbf\xbd &amp; \xef\xbf\xbd\xef\xbf\xbd<"));
+    assert_non_null(strstr(text, "\xc3\xa9 \xf0\x9f\x98\x80"));
+    free(text);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_line_has_its_points),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_line_has_its_points), cmocka_unit_test(any_text_is_xml),
                                        cmocka_unit_test(what_no_axis_shows_is_refused)};
     return cmocka_run_group_tests_name("plot", tests, NULL, NULL);
 }

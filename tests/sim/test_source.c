@@ -8,6 +8,7 @@
 
 #include "problems.h"
 #include <weft/report.h>
+#include <weft/stream.h>
 #include <weft/trace.h>
 
 enum { ROUNDS = 150 };
@@ -396,6 +397,14 @@ static void test_wrong_sources(void **state) {
     r.wrong_tensor = 0;
     r.wrong_time = NAN;
     assert_wrong(&s, "tile 5, step 9: seconds is not a time");
+    r.wrong_time = 0;
+    s.name = "red \x1b[31m";
+    assert_wrong(&s, "the name of a source is no line of UTF-8");
+    s.name = "test";
+    weft_source_tensor tensors[] = {s.tensors[0], s.tensors[1]};
+    tensors[1].name = "half \xc3";
+    s.tensors = tensors;
+    assert_wrong(&s, "the name of tensor 1 is no line of UTF-8");
     s.step = NULL;
     assert_wrong(&s, "a source has the functions next and step, and 1 to 65536 tensors");
 }
@@ -413,7 +422,47 @@ static void test_a_view(void **state) {
     for (int format = WEFT_VIEW_PAGE; format <= WEFT_VIEW_TEXT; format++) {
         assert_int_equal(weft_view_write(view, (weft_view_format)format, "/dev/null", "test", &message), WEFT_OK);
     }
+    const char *const wrong = "\xff";
+    assert_int_equal(weft_view_write(view, WEFT_VIEW_JSON, "/dev/null", wrong, &message), WEFT_INVALID);
     weft_view_destroy(view);
+    assert_int_equal(weft_view_create_sources(&view, sources, &machine, &wrong, 1, NULL, 0, &message), WEFT_INVALID);
+    assert_null(view);
+    char long_name[200]; /* whole characters of it are kept */
+    memset(long_name, 0, sizeof long_name);
+    while (strlen(long_name) + 2 < sizeof long_name) {
+        strcat(long_name, "\xc3\xa9");
+    }
+    const char *const long_names[] = {long_name};
+    assert_int_equal(weft_view_create_sources(&view, sources, &machine, long_names, 1, NULL, 0, &message), WEFT_OK);
+    assert_int_equal(weft_view_write(view, WEFT_VIEW_JSON, "/dev/null", "test", &message), WEFT_OK);
+    weft_view_destroy(view);
+}
+
+/* Streams whose numbers are none. */
+static void test_wrong_streams(void **state) {
+    (void)state;
+    const weft_machine machine = machine_in_step();
+    const weft_stream right = {sizeof right, 1, 4096, 512, 2, WEFT_STREAM_SHARED, 0, 0.0};
+    weft_stream wrong[] = {right, right, right, right, right, right, right};
+    weft_traffic traffic = WEFT_TRAFFIC_INIT;
+    weft_message message;
+    uint64_t distinct;
+    wrong[0].block_bytes = 0;
+    wrong[1].buffers = 3;
+    wrong[2].passes = -1;
+    wrong[3].buffer_bytes = 100;
+    wrong[4].step_seconds = NAN;
+    wrong[5].sharing = (weft_stream_sharing)3;
+    wrong[6].struct_size = 0;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        message.text[0] = '\0';
+        assert_int_equal(weft_stream_steps(&machine, &wrong[i]), 0);
+        assert_int_equal(weft_simulate_stream(&machine, &wrong[i], NULL, &traffic, &distinct, &message), WEFT_INVALID);
+        assert_true(message.text[0]);
+    }
+    assert_int_equal(weft_simulate_stream(&machine, NULL, NULL, &traffic, &distinct, &message), WEFT_INVALID);
+    assert_int_equal(weft_simulate_stream(&machine, &right, NULL, &traffic, &distinct, &message), WEFT_OK);
+    assert_int_equal(weft_stream_steps(&machine, &right), 16 * machine.workers);
 }
 
 /* Arrays say what a file says. */
@@ -461,6 +510,7 @@ int main(void) {
         cmocka_unit_test(test_a_source),
         cmocka_unit_test(test_wrong_sources),
         cmocka_unit_test(test_a_view),
+        cmocka_unit_test(test_wrong_streams),
         cmocka_unit_test(test_arrays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -182,11 +182,16 @@ static void wrong_words(void **state) {
                                         "sweep=0",
                                         "axis=1",
                                         "tile_m=99999999999999999999"};
+    const weft_schedule open = WEFT_SCHEDULE_INIT;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         weft_schedule s;
         weft_message message = {""};
+        char second[64];
+        snprintf(second, sizeof second, "tile_m=7 %s", texts[i]); /* what was read before leaves nothing */
         assert_int_equal(weft_schedule_read(&s, texts[i], &message), WEFT_INVALID);
         assert_true(message.text[0]);
+        assert_int_equal(weft_schedule_read(&s, second, NULL), WEFT_INVALID);
+        assert_true(weft_schedule_same(&s, &open));
     }
     char longest[1000];
     memset(longest, 'x', sizeof longest - 1);

@@ -3,7 +3,6 @@
 #include "cpu/thread/team.h"
 
 #include <fenv.h>
-#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -32,20 +31,26 @@ int64_t weft_cpu_threads(void) {
     return taker == 0 || taker == getpid() ? omp_get_max_threads() : 1;
 }
 
-static int shares;
-static pthread_once_t asked = PTHREAD_ONCE_INIT;
+enum { NOT_ASKED, OWN_CORES, SHARED_CORES };
+static int cores = NOT_ASKED;
 
-/* Linux lists the processors that are of the first one's core: "0", or "0,8", or "0-1". */
-static void ask_siblings(void) {
+/* Linux lists the processors that are of the first one's core: "0", or "0,8", or "0-1". An error is not remembered, as what
+ * is chosen by it would differ for as long as the process lives. */
+int weft_cpu_ask_cores(void) {
     char line[32];
-    int unused = 0;
-    shares = !weft_file_line("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", line, sizeof line, &unused) ||
-             strpbrk(line, ",-") != NULL;
+    int error = 0;
+    if (__atomic_load_n(&cores, __ATOMIC_RELAXED) == NOT_ASKED) {
+        const int own =
+            weft_file_line("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", line, sizeof line, &error) &&
+            strpbrk(line, ",-") == NULL;
+        __atomic_store_n(&cores, error ? NOT_ASKED : own ? OWN_CORES : SHARED_CORES, __ATOMIC_RELAXED);
+    }
+    return error;
 }
 
 int weft_cpu_shares_cores(void) {
-    pthread_once(&asked, ask_siblings);
-    return shares;
+    (void)weft_cpu_ask_cores();
+    return __atomic_load_n(&cores, __ATOMIC_RELAXED) != OWN_CORES;
 }
 
 /* The same, by whom they are taken. */

@@ -21,4 +21,8 @@ void weft_cpu_for(int64_t count, void (*item)(void *context, int64_t i), void *c
 /* Whether threads share cores (SMT), or it is not known. A waiting thread leaves its share of the core to another. */
 int weft_cpu_shares_cores(void);
 
+/* Asks the system that now, unless it has said so before. Returns 0, or the number of the error for which it does not say;
+ * the next call asks again. */
+int weft_cpu_ask_cores(void);
+
 #endif

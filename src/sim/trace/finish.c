@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/names.h"
 #include "base/status.h"
 #include "sim/trace/build.h"
 #include "sim/trace/play.h"
@@ -156,7 +157,7 @@ weft_status weft_trace_build_end(weft_trace_builder *b, const char *name, weft_t
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for a trace of %zu records", b->record_count);
     }
     merge(b);
-    snprintf(t->name, sizeof t->name, "%s", b->options.name ? b->options.name : name);
+    weft_copy_text(t->name, sizeof t->name, b->options.name ? b->options.name : name);
     if (!list_jobs(b, t) || !hand_over(b, t)) {
         weft_trace_destroy(t);
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for a trace of %zu records", b->record_count);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store as a JSON file, to carry to other machines: {"weft_tunings": 1, "rows": [{...}]}. */
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +65,7 @@ static weft_status read_row(json_t *object, weft_tuning *row, weft_message *mess
     row->tuned.runs = runs;
     row->tuned.date = date;
     row->tuned.whole = whole;
-    if (!(row->tuned.seconds > 0) || !(row->tuned.spread >= 0) || runs < 0 || date < 0) {
+    if (!weft_tuned_can_be(&row->tuned)) {
         return weft_fail(message, WEFT_INVALID, "seconds, spread, runs or date is not a number that can be");
     }
     return weft_schedule_read(&row->tuned.schedule, words, message);

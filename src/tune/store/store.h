@@ -4,11 +4,18 @@
 #ifndef WEFT_TUNE_STORE_H
 #define WEFT_TUNE_STORE_H
 
+#include <math.h>
+
 #include <weft/tune.h>
 
 #include "tune/store/key.h"
 
 typedef struct weft_store weft_store;
+
+/* Whether the numbers of a tuning are such as a tuning has. */
+static inline int weft_tuned_can_be(const weft_tuned *t) {
+    return isfinite(t->seconds) && t->seconds > 0 && isfinite(t->spread) && t->spread >= 0 && t->runs >= 0 && t->date >= 0;
+}
 
 /* Opens the store. To write: it is begun where there is none, a file that is damaged or of another program is set aside,
  * and an older schema is brought up to date. To read, the same where the folder lets us, else what is there is read.

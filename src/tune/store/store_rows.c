@@ -2,6 +2,7 @@
 /* Rows of the store: reading, writing, forgetting. */
 #include <string.h>
 
+#include "base/names.h"
 #include "base/status.h"
 #include "tune/store/sqlite_store.h"
 
@@ -42,7 +43,7 @@ static const char *text_of(sqlite3_stmt *s, int column, int *no_memory) {
 }
 
 /* Reads schedule, seconds, spread, runs and date from the columns that begin at `first`; 0 when the schedule means nothing
- * to this library. */
+ * to this library, or when no tuning has such numbers: then another program wrote them. */
 static int read_tuned(sqlite3_stmt *s, int first, weft_tuned *t, int *no_memory) {
     const char *words = text_of(s, first, no_memory);
     memset(t, 0, sizeof *t);
@@ -50,7 +51,7 @@ static int read_tuned(sqlite3_stmt *s, int first, weft_tuned *t, int *no_memory)
     t->spread = sqlite3_column_double(s, first + 2);
     t->runs = sqlite3_column_int64(s, first + 3);
     t->date = sqlite3_column_int64(s, first + 4);
-    return weft_schedule_read(&t->schedule, words, NULL) == WEFT_OK;
+    return weft_schedule_read(&t->schedule, words, NULL) == WEFT_OK && weft_tuned_can_be(t);
 }
 
 /* Prepares a statement for a key. */
@@ -188,7 +189,9 @@ weft_status weft_store_list(weft_store *store, int (*row)(void *user, const weft
         found.problem = text_of(s, 3, &no_memory);
         found.given = text_of(s, 4, &no_memory);
         found.tuned.whole = sqlite3_column_int(s, 10);
-        stop = readable && !no_memory && row(user, &found);
+        const int is_text = weft_is_text(found.device) && weft_is_text(found.build) && weft_is_text(found.problem) &&
+                            weft_is_text(found.given);
+        stop = readable && is_text && !no_memory && row(user, &found);
         result = no_memory ? SQLITE_NOMEM : SQLITE_OK;
     }
     sqlite3_finalize(s);

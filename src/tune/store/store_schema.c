@@ -32,6 +32,10 @@ static const char probe[] =
     "tunings LIMIT 1; SELECT device, driver, build, problem, given, schedule, seconds, spread, runs, "
     "date FROM trials LIMIT 1;";
 
+/* What no store has: a view may be without end, a trigger may take away what is stored, and a virtual table is code. */
+static const char other_kinds[] =
+    "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'";
+
 /* quick_check gives "ok", or a line for each thing that is wrong. */
 static int is_sound(const weft_store *store, int *result) {
     sqlite3_stmt *statement = NULL;
@@ -47,17 +51,18 @@ static int is_sound(const weft_store *store, int *result) {
 }
 
 weft_store_verdict weft_store_judge(const weft_store *store, int *result) {
-    int64_t application = 0, schema = 0, tables = 0;
+    int64_t application = 0, schema = 0, tables = 0, others = 0;
     if ((*result = weft_store_ask(store, "PRAGMA application_id", &application)) ||
         (*result = weft_store_ask(store, "PRAGMA user_version", &schema)) ||
-        (*result = weft_store_ask(store, "SELECT count(*) FROM sqlite_master", &tables))) {
+        (*result = weft_store_ask(store, "SELECT count(*) FROM sqlite_master", &tables)) ||
+        (*result = weft_store_ask(store, other_kinds, &others))) {
         const int primary = *result & 0xff;
         return primary == SQLITE_NOTADB || primary == SQLITE_CORRUPT ? WEFT_STORE_DAMAGED : WEFT_STORE_UNREADABLE;
     }
     if (application == 0 && schema == 0 && tables == 0) {
         return WEFT_STORE_EMPTY;
     }
-    if (application != APPLICATION) {
+    if (application != APPLICATION || (others > 0 && schema <= SCHEMA)) {
         return WEFT_STORE_FOREIGN;
     }
     if (schema > SCHEMA) {
