@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Sequence, Tuple
 from .errors import Invalid, Unsupported, listed
 
 CPU, CUDA, CUDA_HOST = 1, 2, 3  # DLDeviceType
+MOST_DIMENSIONS = 64  # as many as arrays have anywhere
 FLOATS = ("fp32", "fp16", "bf16")  # what Q, K and V are made of
 # Elements by DLDataTypeCode and bits; a bool may come as any whole number of 8 bits.
 _DTYPES = {(2, 32): "fp32", (2, 16): "fp16", (4, 16): "bf16", (0, 32): "int32", (6, 8): "bool", (1, 8): "bool"}
@@ -74,6 +75,8 @@ def is_read_only(array: Any) -> bool:
     if not _is_valid(capsule, b"dltensor_versioned"):
         return False
     managed = ctypes.cast(_get_pointer(capsule, b"dltensor_versioned"), POINTER(_Versioned)).contents
+    if managed.major != 1:
+        raise Unsupported(f"an array comes as DLPack {managed.major}.{managed.minor}, and weft reads 1.x")
     return bool(managed.flags & 3)  # DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_FLAG_BITMASK_IS_COPIED
 
 
@@ -96,7 +99,13 @@ def read(array: Any, name: str, stream: Any = None, dtypes: Sequence[str] = FLOA
         tensor = ctypes.cast(_get_pointer(capsule, b"dltensor"), POINTER(_Tensor)).contents
     else:
         raise Invalid(f"{name} gives a capsule that holds no DLPack tensor")
-    shape = tuple(tensor.shape[: tensor.ndim])
-    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else packed_strides(shape)
+    if not 0 <= tensor.ndim <= MOST_DIMENSIONS or (tensor.ndim > 0 and not tensor.shape):
+        raise Invalid(f"{name} has {tensor.ndim} dimensions{'' if tensor.shape else ' and no shape'}")
+    shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim > 0 else ()
+    if any(length < 0 for length in shape):
+        raise Invalid(f"{name} has the shape {shape}")
+    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides and shape else packed_strides(shape)
     pointer = (tensor.data or 0) + tensor.byte_offset
+    if pointer >= 1 << 8 * ctypes.sizeof(c_void_p) or not (tensor.data or 0 in shape):
+        raise Invalid(f"{name} has no memory")
     return Read(pointer, shape, strides, _dtype_name(tensor, name, dtypes), (tensor.device_type, tensor.device_id), capsule)

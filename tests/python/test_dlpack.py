@@ -2,6 +2,9 @@
 """Arrays that speak only DLPack and the array API."""
 
 import ctypes
+import math
+import os
+import random
 
 import numpy as np
 import pytest
@@ -120,3 +123,64 @@ def test_what_is_refused():
             dlpack.read(x, "x")
     with pytest.raises(weft.Unsupported, match="q is on DLPack device 10"):
         weft.attention(*[Handmade(kind=10)] * 3)
+
+
+class Hostile:
+    """A capsule that says anything; only where its memory is stays true, which nobody can check."""
+
+    device, dtype = "cpu", np.float32
+    SIZES = (0, 1, 2, 3, 2, 3, 2, 3, -1, 2**40, 2**62, -(2**63), 2**63 - 1)
+
+    def __init__(self, generator):
+        def numbers(count):
+            return (ctypes.c_int64 * count)(*(generator.choice(self.SIZES if wild else self.SIZES[1:8]) for _ in range(count)))
+
+        wild = generator.random() < 0.7
+        self.data = (ctypes.c_float * 4096)()
+        ndim = generator.choice((-1, 0, 1, 3, 4, 4, 4, 4, 5, 64, 65, 2**31 - 1, -(2**31))) if wild else 4
+        self.lengths = numbers(64) if generator.random() < 0.95 else None
+        self.steps = numbers(64) if generator.random() < 0.3 else None
+        kind, dtype = generator.choice((1, 1, 1, 1, 2, 3, 10, -5)) if wild else 1, generator.choice(((2, 32), (2, 32), (2, 16), (4, 16), (0, 32), (6, 8), (9, 255)))
+        data = ctypes.addressof(self.data) if generator.random() < 0.95 else None
+        offset = generator.choice((0, 0, 0, 4, 3, 2**64 - 1)) if wild else 0
+        tensor = dlpack._Tensor(data, kind, generator.choice((0, 0, -1, 9)), ndim, *dtype, generator.choice((1, 1, 1, 1, 0, 4)), self.lengths, self.steps, offset)
+        self.versioned = dlpack._Versioned(generator.choice((1, 1, 1, 0, 2, 2**32 - 1)), 0, None, None, generator.choice((0, 0, 1, 2, 2**64 - 1)), tensor)
+        self.name = generator.choice((b"dltensor", b"dltensor_versioned", b"dltensor_versioned", b"used_dltensor", b"other"))
+        self.shape = tuple(self.lengths[:4]) if self.lengths else ()
+        self.told = kind if generator.random() < 0.8 else 1
+
+    def __dlpack__(self, **options):
+        new = ctypes.pythonapi.PyCapsule_New
+        new.argtypes, new.restype = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p], ctypes.py_object
+        return new(ctypes.addressof(self.versioned if b"versioned" in self.name else self.versioned.tensor), self.name, None)
+
+    def __dlpack_device__(self):
+        return self.told, 0
+
+    def __array_namespace__(self):
+        return Namespace
+
+
+def test_hostile_capsules_are_refused():
+    rounds = 50 * int(os.environ.get("WEFT_TEST_ROUNDS") or 100)
+    generator, read = random.Random(int(os.environ.get("WEFT_TEST_SEED") or 0)), 0
+    run = 0  # of these, attentions that were computed
+    for _ in range(rounds):
+        x = Hostile(generator)
+        try:
+            found = dlpack.read(x, "x", dtypes=("fp32", "fp16", "bf16", "int32", "bool"))
+        except weft.Error:
+            continue
+        read += 1
+        tensor = x.versioned.tensor
+        assert len(found.shape) == len(found.strides) == tensor.ndim <= dlpack.MOST_DIMENSIONS and min(found.shape, default=0) >= 0
+        assert 0 <= found.pointer < 2**64 and (tensor.data or 0 in found.shape)
+        # What is inside its memory is computed with, or refused.
+        last = sum((length - 1) * stride for length, stride in zip(found.shape, found.strides))
+        if last < 1000 and min((0, *found.strides)) >= 0 and 0 < math.prod(found.shape) < 4096 and tensor.byte_offset <= 8 and tensor.data:
+            try:
+                weft.attention(x, x, x)
+                run += 1
+            except weft.Error:
+                pass
+    assert read > rounds / 50 and run > rounds / 200
