@@ -129,8 +129,12 @@ docs: all deps-docs
 	scripts/site.py $(BUILD)/docs
 	@echo "open $(BUILD)/docs/html/index.html"
 
+# Without sanitizers, which is several times as fast and takes the bulk of the inputs; then with them.
 fuzz: configure-sanitize
-	cmake --build $(BUILD)/sanitize -j $(JOBS) --target gate_tests
+	cmake -S . -B $(BUILD)/fuzz -DCMAKE_C_COMPILER=clang $(DEVELOPER) -DWEFT_FUZZ=ON -DWEFT_CUDA=OFF
+	cmake --build $(BUILD)/fuzz -j $(JOBS) --target fuzzers
+	scripts/fuzz.sh $(BUILD)/fuzz/tests $(SECONDS)
+	cmake --build $(BUILD)/sanitize -j $(JOBS) --target fuzzers
 	scripts/fuzz.sh $(BUILD)/sanitize/tests $(SECONDS)
 
 lint: configure-test

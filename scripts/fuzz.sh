@@ -18,14 +18,14 @@ if [ $# -eq 0 ]; then
     done
 fi
 for fuzzer; do
-    mkdir -p "corpus/$fuzzer"
+    mkdir -p "corpus/$fuzzer" "known/$fuzzer"
     # What reads a byte for each number needs no long inputs.
     long=
     if grep -q 'next_byte(' "$root/tests/fuzz/$fuzzer.c"; then
         long=-max_len=96
     fi
     # shellcheck disable=SC2086 # nothing or one word
-    if ! "./$fuzzer" "corpus/$fuzzer" "$root/tests/fuzz/seeds" "$root/machines" "$root/profiles" -max_total_time="$seconds" $long \
+    if ! "./$fuzzer" "corpus/$fuzzer" "known/$fuzzer" "$root/tests/fuzz/seeds" "$root/machines" "$root/profiles" -max_total_time="$seconds" $long \
         -timeout=60 -rss_limit_mb=1024 -print_final_stats=1 >"corpus/$fuzzer.log" 2>&1; then
         tail -n 40 "corpus/$fuzzer.log"
         exit 1

@@ -21,13 +21,14 @@ enum { WEFT_VIEW_SCHEDULES = 8 };
  *
  * @param view     what came out; the caller destroys it
  * @param plans    of one problem; they must outlive the view
- * @param names    what each is called; copied
+ * @param names    what each is called, a line of UTF-8; copied
  * @param count    at most WEFT_VIEW_SCHEDULES
  * @param options  null: the defaults
  * @param curves   1: also the misses for every size of the L2, which pages show
  * @param message  null, or where to say what is wrong
  *
- * WEFT_UNSUPPORTED when a grid is too large to be looked at. On failure *view is null. */
+ * WEFT_UNSUPPORTED when a grid is too large to be looked at, WEFT_INVALID when a name is no line of UTF-8. On failure *view
+ * is null. */
 WEFT_API weft_status weft_view_create(weft_view **view, const weft_plan *const *plans, const char *const *names,
                                       size_t count, const weft_simulate_options *options, int32_t curves,
                                       weft_message *message);
@@ -99,7 +100,7 @@ typedef struct weft_plot {
 enum { WEFT_PLOT_LINES = 24 };
 
 /** Draws a plot as an SVG file for light and dark pages that needs no other file; with a null path to standard output. A
- * file that is there is replaced once the new one is whole. */
+ * file that is there is replaced once the new one is whole. What XML cannot hold of its texts becomes U+FFFD. */
 WEFT_API weft_status weft_plot_write(const weft_plot *plot, const char *path, weft_message *message);
 
 /** A colour, red, green and blue in the lowest 24 bits, on a ramp that grows evenly in lightness; `share` is 0 to 1. */

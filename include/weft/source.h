@@ -60,7 +60,7 @@ typedef struct weft_job {
 
 /** Something that steps read and write. */
 typedef struct weft_source_tensor {
-    const char *name;
+    const char *name;    /**< a line of UTF-8 */
     int64_t blocks;      /**< numbered from 0 */
     int64_t block_bytes; /**< of the largest block */
     int64_t bytes;       /**< of all blocks, at most; 0: blocks * block_bytes */
@@ -69,7 +69,7 @@ typedef struct weft_source_tensor {
 /** A kernel: tensors, and functions that hand out what its workers do. One simulation at a time uses it. */
 typedef struct weft_source {
     size_t struct_size; /**< set by WEFT_SOURCE_INIT */
-    const char *name;   /**< for people */
+    const char *name;   /**< for people: a line of UTF-8, or null */
     const weft_source_tensor *tensors;
     size_t tensor_count;
     int64_t workers;     /**< 0: the machine's */

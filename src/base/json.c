@@ -48,18 +48,23 @@ int weft_json_lacked_memory(const json_error_t *error) {
     return json_error_code(error) == json_error_out_of_memory || (error->line < 0 && !error->text[0]);
 }
 
+/* No letter is left out twice, and memory does not run out twice at the same place: what two readings agree on is so. */
 json_t *weft_json_read(const char *text, size_t length, size_t flags, json_error_t *error) {
-    json_error_t unused;
-    json_t *value = json_loadb(text, length, flags, error ? error : &unused);
-    json_t *again = value ? json_loadb(text, length, flags, &unused) : NULL; /* letters are not left out twice */
-    if (value && !json_equal(value, again)) {
+    json_error_t first, second;
+    json_t *value = json_loadb(text, length, flags, &first);
+    json_t *again = json_loadb(text, length, flags, &second);
+    const int agree = value && again ? json_equal(value, again)
+                                     : !value && !again && first.line == second.line && first.column == second.column &&
+                                           strcmp(first.text, second.text) == 0;
+    if (!agree) {
         json_decref(value);
         value = NULL;
-        if (error) {
-            error->line = -1;
-            error->text[0] = '\0';
-        }
+        first.line = -1;
+        first.text[0] = '\0';
     }
     json_decref(again);
+    if (error) {
+        *error = first;
+    }
     return value;
 }

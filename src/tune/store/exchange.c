@@ -14,7 +14,7 @@
 #include "tune/store/known.h"
 #include "tune/store/store.h"
 
-enum { FORMAT = 1, MOST = 1 << 30 /* bytes of a file */ };
+enum { FORMAT = 1, MOST = 1 << 30 /* bytes of a file */, MEMBERS = 11 /* of a row */ };
 
 static int add_row(void *user, const weft_tuning *t) {
     json_t **rows = user;
@@ -55,12 +55,15 @@ static weft_status read_row(json_t *object, weft_tuning *row, weft_message *mess
     json_error_t error;
     int whole;
     memset(row, 0, sizeof *row);
-    if (json_unpack_ex(object, &error, JSON_STRICT, "{s:s, s:i, s:s, s:s, s:s, s:s, s:F, s:F, s:I, s:I, s:b}", "device",
-                       &row->device, "driver", &row->driver, "build", &row->build, "problem", &row->problem, "given",
-                       &row->given, "schedule", &words, "seconds", &row->tuned.seconds, "spread", &row->tuned.spread,
-                       "runs", &runs, "date", &date, "whole", &whole) != 0) {
+    if (json_unpack_ex(object, &error, 0, "{s:s, s:i, s:s, s:s, s:s, s:s, s:F, s:F, s:I, s:I, s:b}", "device", &row->device,
+                       "driver", &row->driver, "build", &row->build, "problem", &row->problem, "given", &row->given,
+                       "schedule", &words, "seconds", &row->tuned.seconds, "spread", &row->tuned.spread, "runs", &runs,
+                       "date", &date, "whole", &whole) != 0) {
         return weft_json_lacked_memory(&error) ? weft_fail(message, WEFT_NO_MEMORY, "out of memory")
                                                : weft_fail(message, WEFT_INVALID, "%.200s", error.text);
+    }
+    if (json_object_size(object) != MEMBERS) { /* which JSON_STRICT takes memory for, and does not say when it has none */
+        return weft_fail(message, WEFT_INVALID, "%zu members, and a row has %d", json_object_size(object), (int)MEMBERS);
     }
     row->tuned.runs = runs;
     row->tuned.date = date;
