@@ -65,8 +65,10 @@ static void examine_build(doctor *d) {
 
 /* ---- kernels ---- */
 
-/* Which kernel a small problem of an operation gets on a device. Null, with a message, when it gets none. */
-static weft_plan *plan_small(int32_t operation, const char *dtype, const weft_device *device, weft_message *message) {
+/* Which kernel a small problem of an operation gets on a device. Null, with a message, when it gets none; *failed becomes 1
+ * when the system, and not the device, is the reason. */
+static weft_plan *plan_small(int32_t operation, const char *dtype, const weft_device *device, int *failed,
+                             weft_message *message) {
     weft_plan_options options = WEFT_PLAN_OPTIONS_INIT;
     settings s = settings_none();
     weft_plan *plan = NULL;
@@ -75,7 +77,8 @@ static weft_plan *plan_small(int32_t operation, const char *dtype, const weft_de
     settings_give(&s, "dtype", (option_value){.code = weft_dtype_find(dtype)});
     options.device = device;
     if (problem_of(&s, &p, message)) {
-        (void)weft_plan_create(&plan, &p, &options, message);
+        const weft_status status = weft_plan_create(&plan, &p, &options, message);
+        *failed |= status == WEFT_IO || status == WEFT_NO_MEMORY;
     }
     return plan;
 }
@@ -87,15 +90,19 @@ static void examine_kernels(doctor *d, const weft_device *device, const char *ad
         char text[512] = "";
         weft_message message = {""};
         size_t used = 0;
+        int failed = 0;
         for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++) {
-            weft_plan *plan = plan_small(i, dtypes[k], device, &message);
+            weft_message why = {""};
+            weft_plan *plan = plan_small(i, dtypes[k], device, &failed, &why);
+            message = plan ? message : why;
             if (plan && used < sizeof text) {
                 used += (size_t)snprintf(text + used, sizeof text - used, "%s%s by %s", used ? ", " : "", dtypes[k],
                                          weft_plan_kernel(plan));
             }
             weft_plan_destroy(plan);
         }
-        doctor_tell(d, used ? WORKS : NO, weft_operation_describe(i)->name, advice, "%s", used ? text : message.text);
+        const int works = used > 0 && !failed;
+        doctor_tell(d, works ? WORKS : NO, weft_operation_describe(i)->name, advice, "%s", works ? text : message.text);
     }
 }
 
@@ -138,7 +145,8 @@ static void examine_counters(doctor *d, weft_study *study, const weft_device *de
     weft_bench *bench = NULL;
     weft_message message = {"no plan"};
     double value = 0;
-    weft_plan *plan = plan_small(WEFT_GEMM, "bf16", device, &message);
+    int failed = 0;
+    weft_plan *plan = plan_small(WEFT_GEMM, "bf16", device, &failed, &message);
     weft_status status = plan ? weft_bench_open(&bench, plan, &options, &message) : WEFT_FAILED;
     status = status ? status : weft_study_count(study, bench, plan, wanted, 1, &value, &message);
     weft_bench_close(bench);

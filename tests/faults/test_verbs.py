@@ -74,8 +74,9 @@ VARIES = re.compile(rb'"(elapsed_seconds|elapsed|seconds|tflops|least|most|sprea
                     rb"spread [.\d]+ %|\d+ runs|ms, [-+.\d]+ %|[.\d]+ [TGM]FLOP/s|\d{4}-\d\d-\d\d \d\d:\d\d|/tmp/[^/]+/")  # fmt: skip
 
 
-# What doctor would load: NCCL's constructors, for one, follow null where an allocation fails.
-OTHERS = {f"WEFT_{name}": "/none" for name in ("CUDA_DRIVER", "CUPTI", "MPI_LIBRARY", "NCCL_LIBRARY", "NVML")}
+# What doctor would load: NCCL's constructors, for one, follow null where an allocation fails. And what it would run: a Python that is
+# a shell script chooses another version when it cannot read a file.
+OTHERS = {**{f"WEFT_{name}": "/none" for name in ("CUDA_DRIVER", "CUPTI", "MPI_LIBRARY", "NCCL_LIBRARY", "NVML")}, "PATH": "/usr/bin:/bin"}
 
 
 def environment(folder, **variables):
