@@ -14,10 +14,10 @@ set(WEFT_TIER_gpu gpu)
 set(WEFT_TESTS_quick format shellcheck json spdx environment openmp deps clocks tiers layers operations cli)
 set(WEFT_TESTS_gate test_energy test_driver_faults)
 set(WEFT_TESTS_nightly fuzz_run site documents_all hopper_backward_emulated_more hopper_attention_emulated_fp16 hopper_bias_emulated_all pages pages_access launches recommend_all reproduce_sawtooth reproduce_cutile reproduce_tile-scheduling reproduce_spark-gemm
-    reproduce_numa reproduce_h200 reproduce_context-parallel cli_progress_all faults_verbs_all faults_api_all faults_kills_all faults_power_all driver_faults_all mpi_dist_1_large mpi_dist_2_large mpi_dist_3_large mpi_dist_4_large
+    reproduce_numa reproduce_h200 reproduce_context-parallel cli_progress_all faults_verbs_all faults_api_all faults_kills_all faults_power_all driver_faults_all mpi_dist_1_large mpi_dist_2_large mpi_dist_3_large mpi_dist_4_large mpi_dist_5_large mpi_dist_6_large mpi_dist_7_large
     mpi_dist_8_large mpi_failures_KILL_all-gather_forward_0 mpi_failures_KILL_heads_backward_9 mpi_failures_STOP_ring_forward_1
     mpi_failures_STOP_ring_backward_5 mpi_failures_STOP_ring_k_2 mpi_products_1_large mpi_products_2_large mpi_products_3_large
-    mpi_products_4_large mpi_products_8_large package_dist package_sbom package_wheel package_wheel_cross package_deb package_reproducible)
+    mpi_products_4_large mpi_products_5_large mpi_products_6_large mpi_products_7_large mpi_products_8_large package_dist package_sbom package_wheel package_wheel_cross package_deb package_reproducible)
 
 # With the address and undefined-behaviour sanitizers only at night: long comparisons of searches and prices with whole
 # simulations, whose code the tests of the simulator and of searches run with sanitizers in the gate.
