@@ -91,6 +91,42 @@ void weft_dist_slices_free(weft_dist_slices *slices) {
     *slices = (weft_dist_slices){0};
 }
 
+static int64_t length(weft_range range) {
+    return range.end - range.begin;
+}
+
+/* Makes one slice of two that lie beside each other and see together what one mask says: neighbouring keys of the same
+ * queries, of which the first are all seen, or queries behind others. Chunks of a rank lie so, one behind the other, and
+ * each slice costs a launch and adding its results up. Returns whether it did. */
+static int join(weft_dist_slice *a, const weft_dist_slice *b) {
+    const int all = a->mask == WEFT_MASK_NONE && b->mask == WEFT_MASK_NONE;
+    const int same_queries = a->queries.begin == b->queries.begin && a->queries.end == b->queries.end;
+    const int same_keys = a->keys.begin == b->keys.begin && a->keys.end == b->keys.end;
+    const int triangles = a->mask == WEFT_MASK_CAUSAL && b->mask == WEFT_MASK_CAUSAL;
+    if (same_queries && a->keys.end == b->keys.begin && a->mask == WEFT_MASK_NONE &&
+        (all || (b->mask == WEFT_MASK_CAUSAL && b->offset >= 0))) {
+        a->offset = all ? 0 : b->offset + length(a->keys);
+    } else if (a->queries.end != b->queries.begin) {
+        return 0;
+    } else if (!(all && same_keys) && /* or the staircase goes on, and what is above it in `a` is not in `b` */
+               !(triangles && a->keys.begin == b->keys.begin && b->offset == a->offset + length(a->queries) &&
+                 (same_keys || (a->keys.end < b->keys.end && length(a->queries) + a->offset <= length(a->keys))))) {
+        return 0;
+    }
+    a->mask = b->mask;
+    a->queries.end = b->queries.end;
+    a->keys.end = b->keys.end;
+    a->pairs += b->pairs;
+    return 1;
+}
+
+static void join_last(weft_dist_slices *slices) {
+    while (slices->count > 1 && slices->list[slices->count - 2].sequence == slices->list[slices->count - 1].sequence &&
+           join(&slices->list[slices->count - 2], &slices->list[slices->count - 1])) {
+        slices->count--;
+    }
+}
+
 /* A chunk and the rows before it. */
 typedef struct placed {
     weft_chunk chunk;
@@ -113,7 +149,11 @@ static weft_status add_rectangle(const cutter *c, const placed *q, const placed 
     slice.queries = (weft_range){q->before + r.rows.begin, q->before + r.rows.end};
     slice.keys = (weft_range){k->before + r.columns.begin, k->before + r.columns.end};
     slice.sequence = c->sequence;
-    return weft_dist_slices_add(c->slices, slice, c->message);
+    const weft_status status = weft_dist_slices_add(c->slices, slice, c->message);
+    if (!status && !(c->p->extras & (WEFT_ALIBI | WEFT_BIAS))) { /* which go by where a key is in the whole */
+        join_last(c->slices);
+    }
+    return status;
 }
 
 /* Rows of a chunk that lie in begin .. end - 1. */

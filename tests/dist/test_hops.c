@@ -127,6 +127,37 @@ static void every_pair_is_computed_once(void **state) {
     }
 }
 
+/* Chunks of a rank lie one behind the other, so a hop of a causal zigzag is one slice, not two or three. */
+static void neighbours_are_one_slice(void **state) {
+    (void)state;
+    weft_attention p = WEFT_ATTENTION_INIT;
+    weft_ranks ranks = WEFT_RANKS_INIT;
+    const weft_dist_options options = {sizeof options, &ranks, NULL, NULL, NULL, 0};
+    weft_dist *dist;
+    p.seq = p.kv_seq = 96;
+    p.head_dim = 16;
+    p.dtype = WEFT_FP32;
+    p.mask = WEFT_MASK_CAUSAL;
+    ranks.ranks = 4;
+    ranks.cut = WEFT_CUT_ZIGZAG;
+    for (int has_slopes = 0; has_slopes < 2; has_slopes++) { /* slopes go by positions, which chunks do not share */
+        p.extras = has_slopes ? WEFT_ALIBI : 0;
+        assert_int_equal(weft_dist_create(&dist, &p, &options, NULL), WEFT_OK);
+        size_t slices = 0;
+        for (int64_t rank = 0; rank < 4; rank++) {
+            for (int64_t step = 0; step < 4; step++) {
+                weft_hop hop;
+                assert_int_equal(weft_hop_at(dist, rank, step, &hop, NULL), WEFT_OK);
+                assert_true(has_slopes || hop.slices.count == 1);
+                slices += hop.slices.count;
+                weft_hop_free(&hop);
+            }
+        }
+        assert_int_equal(slices, has_slopes ? 28 : 16); /* rank 3 has two neighbours, which are one chunk */
+        weft_dist_destroy(dist);
+    }
+}
+
 static int holds(const weft_range *all, size_t count, const weft_range *some, size_t some_count) {
     for (size_t i = 0; i < some_count; i++) {
         for (int64_t row = some[i].begin; row < some[i].end; row++) {
@@ -261,9 +292,8 @@ static void refuses_by_name(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_is_one_ranks),
-        cmocka_unit_test(every_pair_is_computed_once),
-        cmocka_unit_test(what_is_needed_is_sent),
+        cmocka_unit_test(every_row_is_one_ranks),   cmocka_unit_test(every_pair_is_computed_once),
+        cmocka_unit_test(neighbours_are_one_slice), cmocka_unit_test(what_is_needed_is_sent),
         cmocka_unit_test(refuses_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
