@@ -44,6 +44,12 @@ static const float *alibi_at(const weft_pass *p, const weft_dist_slice *s) {
     return queries_of(p)->alibi ? queries_of(p)->alibi + (a->sequences > 0 ? s->sequence * a->alibi_stride : 0) : NULL;
 }
 
+/* Whether nothing was added before to what a slice's queries see, and they are all queries: then sums are what it gives. */
+static int begins_sums(const weft_pass *p, const weft_dist_slice *s, const weft_hop *hop) {
+    return hop->step == 0 && s == hop->slices.list && s->queries.begin == 0 && s->queries.end == p->work->queries &&
+           !queries_of(p)->sinks;
+}
+
 static weft_status forward_slice(const weft_pass *p, const weft_dist_slice *s, const weft_dist_slice_plans *plans,
                                  const weft_hop *hop, const weft_dist_pair *keys) {
     weft_dist_work *work = p->work;
@@ -52,8 +58,9 @@ static weft_status forward_slice(const weft_pass *p, const weft_dist_slice *s, c
     data.q = queries_of(p)->q + query * row_bytes(p, 0);
     data.k = keys->k + key * p->row.k;
     data.v = keys->v + key * p->row.v;
-    data.o = work->part_o;
-    data.lse = (float *)(void *)work->part_lse;
+    const int begins = begins_sums(p, s, hop);
+    data.o = begins ? work->sums : work->part_o;
+    data.lse = (float *)(void *)(begins ? work->sums_lse : work->part_lse);
     data.alibi = alibi_at(p, s);
     data.bias = bias_at(p, s, hop->part);
     data.workspace = work->workspace;
@@ -63,7 +70,7 @@ static weft_status forward_slice(const weft_pass *p, const weft_dist_slice *s, c
     add.lses[0] = data.lse;
     add.o = work->sums + query * row_bytes(p, 1) / weft_dtype_bytes(work->dist->problem.attention.dtype) * sizeof(float);
     add.lse = (float *)(void *)work->sums_lse + query;
-    return status ? status : weft_dist_compute(work, plans->add_queries, &add, p->message);
+    return status || begins ? status : weft_dist_compute(work, plans->add_queries, &add, p->message);
 }
 
 static weft_status backward_slice(const weft_pass *p, const weft_dist_slice *s, const weft_dist_slice_plans *plans,
@@ -87,9 +94,11 @@ static weft_status backward_slice(const weft_pass *p, const weft_dist_slice *s, 
     data.grad_o = queries_of(p)->grad_o + query * row_bytes(p, 1);
     data.o = queries_of(p)->o + query * row_bytes(p, 1) / weft_dtype_bytes(a->dtype) * sizeof(float);
     data.lse = lse;
-    data.grad_q = work->part_o;
-    data.grad_k = work->part_k;
-    data.grad_v = work->part_v;
+    const int begins = begins_sums(p, s, hop),
+              begins_keys = begins && hop->part == work->ring_rank && s->keys.begin == 0 && s->keys.end == work->keys;
+    data.grad_q = begins ? work->sums : work->part_o;
+    data.grad_k = begins_keys ? work->home.k : work->part_k;
+    data.grad_v = begins_keys ? work->home.v : work->part_v;
     data.alibi = alibi_at(p, s);
     data.workspace = work->workspace;
     status = status ? status : weft_dist_compute(work, plans->compute, &data, p->message);
@@ -98,9 +107,9 @@ static weft_status backward_slice(const weft_pass *p, const weft_dist_slice *s, 
     const size_t element = weft_dtype_bytes(a->dtype);
     add.parts[0] = work->part_o;
     add.o = work->sums + query * row_bytes(p, 0) / element * sizeof(float);
-    status = status ? status : weft_dist_compute(work, plans->add_queries, &add, p->message);
+    status = status || begins ? status : weft_dist_compute(work, plans->add_queries, &add, p->message);
     const weft_dist_pair computed = {work->part_k, work->part_v};
-    return status ? status : weft_pass_add(p, s, plans, hop, &computed);
+    return status || begins_keys ? status : weft_pass_add(p, s, plans, hop, &computed);
 }
 
 weft_status weft_dist_attention_slice(const weft_pass *p, const weft_dist_slice *s, const weft_dist_slice_plans *plans,

@@ -18,6 +18,12 @@ static weft_dist_tensor tensor_of(const weft_dist_work *work, const void *at, ch
                               p->dtype};
 }
 
+/* Whether a tensor is rows, (rows, batch, heads, dim). */
+static int lies_as_rows(const weft_dist_tensor *t, int64_t batch, int64_t heads) {
+    return (t->strides.head == t->dim || heads == 1) && t->strides.seq == batch * heads * t->dim &&
+           (t->strides.batch == heads * t->dim || batch == 1);
+}
+
 /* A tensor as rows: where it is, if it lies so; else a copy, in `buffer`. */
 static weft_status as_rows(weft_dist_work *work, const void *at, char name, char *buffer, const char **rows,
                            weft_message *message) {
@@ -30,9 +36,7 @@ static weft_status as_rows(weft_dist_work *work, const void *at, char name, char
         return weft_dist_heads_in(work, of_queries ? WEFT_QUERY_ROWS : WEFT_KEY_ROWS, &t,
                                   of_queries ? work->heads : work->kv_heads, buffer, message);
     }
-    const int lies_so = (t.strides.head == t.dim || heads == 1) && t.strides.seq == p->batch * heads * t.dim &&
-                        (t.strides.batch == heads * t.dim || p->batch == 1);
-    if (lies_so) {
+    if (lies_as_rows(&t, p->batch, heads)) {
         *rows = at;
         return WEFT_OK;
     }
@@ -72,15 +76,17 @@ static weft_status give(weft_dist_work *work, const weft_plan *rounding, const c
     if (!of_queries && weft_dist_heads_repeat(work)) {
         return weft_dist_heads_add(work, sums, &t, name == 'v', message);
     }
+    const int64_t heads = of_queries ? p->heads : p->kv_heads;
+    const int lies_so = at && !work->exchange && lies_as_rows(&t, p->batch, heads);
     data.parts[0] = sums;
-    data.o = buffer;
+    data.o = lies_so ? at : buffer;
     const weft_status status = weft_dist_compute(work, rounding, &data, message);
-    if (status) {
+    if (status || lies_so) {
         return status;
     }
     return work->exchange ? weft_dist_heads_out(work, of_queries ? WEFT_QUERY_ROWS : WEFT_KEY_ROWS, buffer, &t,
                                                 of_queries ? work->heads : work->kv_heads, message)
-                          : weft_dist_unpack(work, &t, buffer, 0, of_queries ? p->heads : p->kv_heads, message);
+                          : weft_dist_unpack(work, &t, buffer, 0, heads, message);
 }
 
 static weft_status forward(weft_dist_work *work, const weft_attention_data *data, void *kept, weft_message *message) {
