@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 configures=$(make -n BUILD="$work" quick nightly | grep -- '-DWEFT_TESTS=ON' | sort -u)
-[ "$(echo "$configures" | wc -l)" = 6 ] || { echo "not the six builds that are tested: $configures" && exit 1; }
+[ "$(echo "$configures" | wc -l)" = 7 ] || { echo "not the seven builds that are tested: $configures" && exit 1; }
 if echo "$configures" | grep -v -- '-DWEFT_WERROR=ON'; then
     echo "that is configured without -DWEFT_WERROR=ON" && exit 1
 fi

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A soak on a GPU: random problems of every operation, back to back on several streams.
 
-    tests/python/soak.py [SECONDS] [--seed N] [--streams N] [--small] [--json FILE]
+    bench/soak.py [SECONDS] [--seed N] [--streams N] [--small] [--json FILE]
 
 Some problems live at a time. What a problem gives first is held to fp64, in a sample of its heads, sequences or rows. Every later run
 is on a random stream, beside the others, and must give the same bits in every element. A line is printed for each tenth of the time:
@@ -20,8 +20,10 @@ import time
 from typing import Callable, Tuple
 
 import torch
-import torch_oracle
-import weft
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "python"))
+import torch_oracle  # noqa: E402
+import weft  # noqa: E402
 
 Tensors = Tuple[torch.Tensor, ...]
 TOLERANCE = {torch.float16: 2.0**-9, torch.bfloat16: 2.0**-6, torch.float32: 2.0**-12}  # of the largest value
