@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A pass: the parts of the keys come by, one a step, while the rank computes what its queries see of the last. */
 #include "dist/pass.h"
+
+#include <string.h>
+
 #include "base/status.h"
 #include "dist/kinds.h"
 #include "problem/problem.h"
@@ -140,7 +143,13 @@ static weft_status clear_rows(const weft_pass *p, const weft_dist_pair *sums, si
     return status ? status : m->fill(m, sums->v + row * v, 0, rows * v / sizeof(float), p->message);
 }
 
-/* Clears what a step adds to, and begins to receive what others have added. */
+/* Whether all that a step adds to comes from others, who have added to it before. */
+static int all_come(const weft_hop *hop) {
+    return hop->adds_from >= 0 && hop->needed_count > 0 && hop->earlier_count == hop->needed_count &&
+           memcmp(hop->earlier, hop->needed, hop->needed_count * sizeof *hop->needed) == 0;
+}
+
+/* Begins to receive what others have added to a step's sums, or clears them. */
 static weft_status begin_adds(const weft_pass *p, int64_t step) {
     weft_dist_work *work = p->work;
     const weft_hop *hop = &work->steps[step].hop;
@@ -153,7 +162,7 @@ static weft_status begin_adds(const weft_pass *p, int64_t step) {
     if (hop->part == work->ring_rank) {
         return status;
     }
-    for (size_t i = 0; i < hop->needed_count && !status; i++) {
+    for (size_t i = 0; i < hop->needed_count && !all_come(hop) && !status; i++) {
         const size_t at = (size_t)(hop->needed[i].begin - hop->keys.begin);
         status = clear_rows(p, to, at, rows_of(hop->needed[i]));
     }
