@@ -86,7 +86,7 @@ static void print_line(const char *line, int width) {
     }
 }
 
-void say(const char *format, ...) {
+void print_wrapped(const char *format, ...) {
     static char text[4096];
     static size_t used;
     const size_t room = sizeof text - used;

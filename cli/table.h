@@ -43,7 +43,7 @@ void table_words(const char *text, int at, int indent, int width);
 
 /* As printf(), for people to read: a line that is wider than the terminal goes on below its last column of text, which two
  * blanks begin. A line is printed once it has ended. */
-void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void print_wrapped(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* What is explained, and in a column of its own the explanation. */
 void table_item(const char *name, const char *text, int indent, int width);

@@ -440,6 +440,25 @@ static inline void check_cache(const cache_case *c) {
     guarded_check(c->v_own, c->v_bytes, NULL);
 }
 
+/* Any schedule for a case. */
+static inline weft_schedule case_schedule(uint64_t *random, const cache_case *c) {
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    s.workers = random_between(random, 0, 4);
+    s.tile_m = random_between(random, 0, 1) ? 0 : random_between(random, 1, c->p.seq);
+    s.tile_n = random_between(random, 0, 1) ? 0 : random_between(random, 1, c->p.kv_seq);
+    s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES);
+    return s;
+}
+
+/* Runs a case on the CPU under a schedule. */
+static inline weft_status case_run(const cache_case *c, const weft_schedule *s, weft_message *message) {
+    weft_plan *plan;
+    weft_status status = plan_for(&plan, &c->p, s, NULL, message);
+    status = status ? status : weft_plan_run(plan, &c->data, message);
+    weft_plan_destroy(plan);
+    return status;
+}
+
 static inline void check_case(uint64_t *random, const cache_case *c) {
     for (int64_t s = 0; s < c->sequences; s++) {
         check_sequence(random, c, s);

@@ -107,20 +107,20 @@ void device_case_csv(FILE *file, const char *study, const char *gpu, const devic
 }
 
 void device_case_print(const device_case *c) {
-    say("%-24s%20s%20s  %s\n", "counter", "measured", "simulated", "unit");
+    print_wrapped("%-24s%20s%20s  %s\n", "counter", "measured", "simulated", "unit");
     for (int32_t i = 0; i < WEFT_COUNTERS; i++) {
         const weft_counter_info *info = weft_counter_describe(i);
         const double sim = simulated(c, (weft_counter)i);
         const int digits = fabs(c->values[i]) < 1000 ? 3 : 0;
         if (isnan(c->values[i])) {
-            say("%-24s%20s", info->key, "not on this chip");
+            print_wrapped("%-24s%20s", info->key, "not on this chip");
         } else {
-            say("%-24s%20.*f", info->key, digits, c->values[i]);
+            print_wrapped("%-24s%20.*f", info->key, digits, c->values[i]);
         }
         if (isnan(sim)) {
-            say("%20s  %s\n", "", info->unit);
+            print_wrapped("%20s  %s\n", "", info->unit);
         } else {
-            say("%20.0f  %s\n", sim, info->unit);
+            print_wrapped("%20.0f  %s\n", sim, info->unit);
         }
     }
 }
@@ -139,8 +139,8 @@ json_t *device_energy_json(const weft_energy *e, double flops) {
 }
 
 void device_energy_print(const weft_energy *e, double flops) {
-    say("energy: %.4g J a run, %.1f W, %.4g TFLOP/J (%" PRId64 " runs of %.6f s%s)\n", e->joules, e->watts,
-        flops / e->joules / 1e12, e->runs, e->seconds, e->settled ? "" : "; clocks had not settled");
+    print_wrapped("energy: %.4g J a run, %.1f W, %.4g TFLOP/J (%" PRId64 " runs of %.6f s%s)\n", e->joules, e->watts,
+                  flops / e->joules / 1e12, e->runs, e->seconds, e->settled ? "" : "; clocks had not settled");
 }
 
 /* The kernel keeps the arguments with a null after each. */

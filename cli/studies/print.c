@@ -46,9 +46,9 @@ int study_print(const char *title, const study_row *rows, size_t count, int meas
     const char *section = "";
     table t;
     if (measured) {
-        say("%s: %.0f s\n", title, seconds);
+        print_wrapped("%s: %.0f s\n", title, seconds);
     } else {
-        say("%s\n", title);
+        print_wrapped("%s\n", title);
     }
     table_begin(&t, columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < count; i++) {
@@ -73,6 +73,6 @@ void study_print_tolerances(void) {
     puts("How far the mean over seeds may be from what was published:");
     for (study_tolerance i = STUDY_UNJUDGED + 1; i < STUDY_TOLERANCES; i++) {
         const study_tolerance_info *info = study_tolerance_describe(i);
-        say("  %-8s%s: %s\n          because %s\n", info->name, info->what, info->allowed, info->why);
+        print_wrapped("  %-8s%s: %s\n          because %s\n", info->name, info->what, info->allowed, info->why);
     }
 }

@@ -20,13 +20,13 @@ weft_check_options checked_options(const settings *s, progress_part *part) {
 }
 
 void checked_print(const weft_check *c) {
-    say("check: error %.3g, allowed %.3g, %" PRId64, c->max_error, c->bound, c->checked);
+    print_wrapped("check: error %.3g, allowed %.3g, %" PRId64, c->max_error, c->bound, c->checked);
     if (c->checked < c->total) {
-        say(" of %" PRId64 " %s compared, drawn at random (--check-all compares all)", c->total, c->unit);
+        print_wrapped(" of %" PRId64 " %s compared, drawn at random (--check-all compares all)", c->total, c->unit);
     } else {
-        say(" %s compared", c->unit);
+        print_wrapped(" %s compared", c->unit);
     }
-    say(": %s\n", c->passed ? "passed" : "FAILED");
+    print_wrapped(": %s\n", c->passed ? "passed" : "FAILED");
 }
 
 json_t *checked_json(const weft_check *c) {

@@ -47,9 +47,9 @@ static int print_as_json(void) {
 }
 
 static void print_names(const char *title, const weft_name *(*describe)(int32_t)) {
-    say("\n%s\n", title);
+    print_wrapped("\n%s\n", title);
     for (int32_t i = 1; describe(i); i++) {
-        say("  %-22s%s\n", describe(i)->name, describe(i)->text);
+        print_wrapped("  %-22s%s\n", describe(i)->name, describe(i)->text);
     }
 }
 
@@ -60,12 +60,13 @@ int cmd_orders(const settings *s, const char *const *words, size_t count) {
         return print_as_json();
     }
     for (int grid = 0; grid <= WEFT_GRID_ANY; grid++) {
-        say("%sorders for %s\n", grid ? "\n" : "", grid_name((weft_grid_kind)grid));
+        print_wrapped("%sorders for %s\n", grid ? "\n" : "", grid_name((weft_grid_kind)grid));
         for (int32_t i = 1; weft_order_describe(i); i++) {
             const weft_order_info *o = weft_order_describe(i);
             if ((int)o->grid == grid) {
                 const char *parameter = parameter_name(o->parameter);
-                say("  %-22s%s%s%s%s\n", o->name, o->text, *parameter ? " (" : "", parameter, *parameter ? ")" : "");
+                print_wrapped("  %-22s%s%s%s%s\n", o->name, o->text, *parameter ? " (" : "", parameter,
+                              *parameter ? ")" : "");
             }
         }
     }

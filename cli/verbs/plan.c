@@ -118,14 +118,14 @@ static int print_priced(const ranking *r) {
 static int print_as_text(const ranking *r) {
     char name[WEFT_SEARCH_NAME], text[SENTENCE];
     weft_search_name(&r->rows[0], name, sizeof name);
-    say("recommended: %s\n", name);
+    print_wrapped("recommended: %s\n", name);
     for (size_t i = 0; weft_search_why(r->search, i, text, sizeof text) > 0; i++) {
-        say("  %s\n", text);
+        print_wrapped("  %s\n", text);
     }
     puts("elsewhere:");
     for (size_t i = 0; weft_elsewhere_name(i); i++) {
         weft_search_elsewhere(r->search, weft_elsewhere_name(i), text, sizeof text);
-        say("  %-16s %s\n", weft_elsewhere_name(i), text);
+        print_wrapped("  %-16s %s\n", weft_elsewhere_name(i), text);
     }
     putchar('\n');
     return r->summary.cost == WEFT_SEARCH_BY_MODEL ? print_priced(r) : ranking_print(r, shown_rows(r), 0, NULL);

@@ -43,14 +43,14 @@ static int report(const settings *s, const weft_probe *p, const weft_probed_sm *
                                     "side_of_sm", map, "sm", numbers, "cycles", latency, "near_cycles", m->near_latency,
                                     "far_cycles", m->far_latency, "dram_cycles", m->dram_latency));
     }
-    say("%s: %d SMs at %.3f GHz, compute capability %d.%d, L2 of %.1f MiB\n", p->name, p->multiprocessors, m->clock / 1e9,
-        p->capability / 10, p->capability % 10, p->l2_bytes / 0x1p20);
+    print_wrapped("%s: %d SMs at %.3f GHz, compute capability %d.%d, L2 of %.1f MiB\n", p->name, p->multiprocessors,
+                  m->clock / 1e9, p->capability / 10, p->capability % 10, p->l2_bytes / 0x1p20);
     for (int side = 0; side < p->sides; side++) {
-        say("%s %d: %d SMs, %.0f to %.0f cycles for what SM %u has read\n", p->sides == 2 ? "side" : "one side,", side,
-            p->members[side], p->low[side], p->high[side], sms[0].number);
+        print_wrapped("%s %d: %d SMs, %.0f to %.0f cycles for what SM %u has read\n", p->sides == 2 ? "side" : "one side,",
+                      side, p->members[side], p->low[side], p->high[side], sms[0].number);
     }
-    say("side of SM 0, 1, 2, ...: %s\nlatency: near %.0f, far %.0f, DRAM %.0f cycles\n", map, m->near_latency,
-        m->far_latency, m->dram_latency);
+    print_wrapped("side of SM 0, 1, 2, ...: %s\nlatency: near %.0f, far %.0f, DRAM %.0f cycles\n", map, m->near_latency,
+                  m->far_latency, m->dram_latency);
     return EXIT_OK;
 }
 
@@ -67,7 +67,7 @@ int probe_machine(const settings *s) {
     code = code || !s->output ? code : write_file(s->output, text);
     code = code ? code : report(s, &probe, sms, count < SMS ? count : SMS);
     if (code == EXIT_OK && s->output && !s->json) {
-        say("written to %s; --machine %s%s uses it\n", s->output, strchr(s->output, '/') ? "" : "./", s->output);
+        print_wrapped("written to %s; --machine %s%s uses it\n", s->output, strchr(s->output, '/') ? "" : "./", s->output);
     }
     free(text);
     return code;

@@ -126,28 +126,28 @@ static json_t *simulation_json(const asked *a, const weft_dist *dist, const weft
 
 static void print_machine(const weft_machine *m) {
     static const char *const words[] = {"a switch", "a link between every two", "a ring", "a mesh"};
-    say("machine    %s (%s), nodes of %" PRId64, m->name, m->title, m->link_gpus);
+    print_wrapped("machine    %s (%s), nodes of %" PRId64, m->name, m->title, m->link_gpus);
     if (m->link_gpus > 1) {
-        say(" with %s, %.4g GB/s", words[m->link_topology], m->link_bandwidth / 1e9);
+        print_wrapped(" with %s, %.4g GB/s", words[m->link_topology], m->link_bandwidth / 1e9);
     }
     if (m->network_bandwidth > 0) {
-        say(", network %.4g GB/s a GPU", m->network_bandwidth / 1e9);
+        print_wrapped(", network %.4g GB/s a GPU", m->network_bandwidth / 1e9);
     }
-    say("\n");
+    print_wrapped("\n");
 }
 
 static void print_simulated(const weft_dist_simulation *s) {
     const weft_unit sent = weft_bytes_unit(s->sent);
-    say("predicted  %.4f ms, %s a GPU, %.1f %% of ideal (%.4f ms)\n", 1e3 * s->seconds, weft_rate_text(s->tflops).text,
-        100 * s->efficiency, 1e3 * s->ideal_seconds);
-    say("computing  %.4f ms a rank, %.4f ms at most; imbalance of pairs %.3f\n", 1e3 * s->computing,
-        1e3 * s->computing_most, s->imbalance);
-    say("waiting    %.4f ms a rank, %.4f ms at most\n", 1e3 * s->waiting, 1e3 * s->waiting_most);
-    say("sent       %.2f %s a rank, %.2f %s at most, %.1f %% between nodes\n", s->sent * sent.factor, sent.name,
-        (double)s->sent_most * sent.factor, sent.name, 100 * s->network);
-    say("memory     %s a rank\n", weft_traffic_text((double)s->memory).text);
-    say("simulated in %.3f s, %" PRIu64 " distinct kernels; scaling is predicted, not measured\n", s->elapsed_seconds,
-        s->kernels);
+    print_wrapped("predicted  %.4f ms, %s a GPU, %.1f %% of ideal (%.4f ms)\n", 1e3 * s->seconds,
+                  weft_rate_text(s->tflops).text, 100 * s->efficiency, 1e3 * s->ideal_seconds);
+    print_wrapped("computing  %.4f ms a rank, %.4f ms at most; imbalance of pairs %.3f\n", 1e3 * s->computing,
+                  1e3 * s->computing_most, s->imbalance);
+    print_wrapped("waiting    %.4f ms a rank, %.4f ms at most\n", 1e3 * s->waiting, 1e3 * s->waiting_most);
+    print_wrapped("sent       %.2f %s a rank, %.2f %s at most, %.1f %% between nodes\n", s->sent * sent.factor, sent.name,
+                  (double)s->sent_most * sent.factor, sent.name, 100 * s->network);
+    print_wrapped("memory     %s a rank\n", weft_traffic_text((double)s->memory).text);
+    print_wrapped("simulated in %.3f s, %" PRIu64 " distinct kernels; scaling is predicted, not measured\n",
+                  s->elapsed_seconds, s->kernels);
 }
 
 int ranks_simulate(const settings *s) {
@@ -170,7 +170,7 @@ int ranks_simulate(const settings *s) {
     } else {
         char text[1024];
         weft_dist_text(dist, text, sizeof text);
-        say("%s", text);
+        print_wrapped("%s", text);
         print_machine(&a.q.machine);
         print_simulated(&sim);
     }
@@ -220,12 +220,12 @@ static int print_search(const weft_dist_search *search) {
     char text[SENTENCE];
     weft_dist_search_row(search, 0, &row, NULL);
     weft_ranks_text(&row.ranks, text, sizeof text);
-    say("recommended: %s\n", text);
+    print_wrapped("recommended: %s\n", text);
     for (size_t i = 0; weft_dist_search_why(search, i, text, sizeof text) > 0; i++) {
-        say("  %s\n", text);
+        print_wrapped("  %s\n", text);
     }
     weft_ranks_c(&row.ranks, text, sizeof text);
-    say("in C: %s\n\n", text);
+    print_wrapped("in C: %s\n\n", text);
     table_column columns[TABLE_COLUMNS];
     sweep_ranks shown = {0};
     table t;

@@ -189,14 +189,15 @@ static int report(const ranks_whole *w, const weft_plan *plan, const outcome *o)
         return printed ? printed : code;
     }
     weft_ranks_text(&w->ranks, ranks, sizeof ranks);
-    say("%" PRId64 " ranks on threads of this host, %s: %.6f s", w->ranks.ranks, ranks, o->seconds);
+    print_wrapped("%" PRId64 " ranks on threads of this host, %s: %.6f s", w->ranks.ranks, ranks, o->seconds);
     if (w->runs > 1) {
-        say(" (median of %" PRId64 " runs)", w->runs);
+        print_wrapped(" (median of %" PRId64 " runs)", w->runs);
     }
-    say(", %s\n", weft_rate_text(o->tflops).text);
+    print_wrapped(", %s\n", weft_rate_text(o->tflops).text);
     checked_print(c);
-    say("sent:  %" PRIu64 " bytes, %" PRIu64 " by one rank at most, in %" PRIu64 " messages; expected %" PRIu64 ": %s\n",
-        o->sent, o->sent_most, o->messages, o->expected, equal ? "equal" : "NOT EQUAL");
+    print_wrapped("sent:  %" PRIu64 " bytes, %" PRIu64 " by one rank at most, in %" PRIu64 " messages; expected %" PRIu64
+                  ": %s\n",
+                  o->sent, o->sent_most, o->messages, o->expected, equal ? "equal" : "NOT EQUAL");
     return code;
 }
 

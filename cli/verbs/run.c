@@ -45,7 +45,7 @@ static void print_plan(const settings *s, const weft_plan *plan, FILE *file) {
     if (s->verbose) {
         weft_plan_text(plan, text, sizeof text);
         if (file == stdout) {
-            say("%s", text);
+            print_wrapped("%s", text);
         } else {
             fputs(text, file);
         }
@@ -65,11 +65,11 @@ static int report(const settings *s, const weft_plan *plan, const outcome *o, co
         return code ? code : c->passed ? EXIT_OK : EXIT_FAILED;
     }
     print_plan(s, plan, stdout);
-    say("%s on %s: %.6f s", weft_plan_kernel(plan), weft_plan_backend(plan), o->seconds);
+    print_wrapped("%s on %s: %.6f s", weft_plan_kernel(plan), weft_plan_backend(plan), o->seconds);
     if (o->runs > 1) {
-        say(" (median of %" PRId64 " runs)", o->runs);
+        print_wrapped(" (median of %" PRId64 " runs)", o->runs);
     }
-    say(", %s\n", weft_rate_text(tflops).text);
+    print_wrapped(", %s\n", weft_rate_text(tflops).text);
     checked_print(c);
     if (s->energy) {
         device_energy_print(&o->energy, flops);

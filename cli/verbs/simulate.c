@@ -33,7 +33,7 @@ static int simulate_curve(const settings *s, const weft_plan *plan) {
 static void print_as_text(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
     char text[1024];
     weft_plan_outline(plan, text, sizeof text);
-    say("%s", text);
+    print_wrapped("%s", text);
     print_simulation(weft_plan_machine(plan), sim, domains);
 }
 

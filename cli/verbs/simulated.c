@@ -10,9 +10,9 @@
 #include "table.h"
 
 static void print_traffic(const char *name, const weft_traffic *t) {
-    say("%-10s%14llu sectors, %llu from SMs, %llu hits, %llu misses (%.2f %% hits)\n", name, (unsigned long long)t->sectors,
-        (unsigned long long)t->sectors_from_sm, (unsigned long long)t->hits, (unsigned long long)t->misses,
-        100 * weft_hit_rate(t));
+    print_wrapped("%-10s%14llu sectors, %llu from SMs, %llu hits, %llu misses (%.2f %% hits)\n", name,
+                  (unsigned long long)t->sectors, (unsigned long long)t->sectors_from_sm, (unsigned long long)t->hits,
+                  (unsigned long long)t->misses, 100 * weft_hit_rate(t));
 }
 
 void print_simulation(const weft_machine *machine, const weft_simulation *sim, const weft_traffic *domains) {
@@ -22,19 +22,19 @@ void print_simulation(const weft_machine *machine, const weft_simulation *sim, c
         snprintf(name, sizeof name, "  domain %lld", (long long)d);
         print_traffic(name, &domains[d]);
     }
-    say("%-10s%14llu sectors\n", "fabric", (unsigned long long)sim->total.fabric_sectors);
+    print_wrapped("%-10s%14llu sectors\n", "fabric", (unsigned long long)sim->total.fabric_sectors);
     if (sim->total.added > 0) {
-        say("%-10s%14llu sectors to sums of dQ, %.1f %% of the time waiting for turns\n", "adds",
-            (unsigned long long)sim->total.added, 100 * weft_waiting_share(sim));
+        print_wrapped("%-10s%14llu sectors to sums of dQ, %.1f %% of the time waiting for turns\n", "adds",
+                      (unsigned long long)sim->total.added, 100 * weft_waiting_share(sim));
     }
     const weft_unit unit = weft_bytes_unit((double)sim->total.dram_read_bytes);
-    say("%-10s%14.3f %s read, %s written\n", "DRAM", (double)sim->total.dram_read_bytes * unit.factor, unit.name,
-        weft_traffic_text((double)sim->total.dram_write_bytes).text);
-    say("%-10s%14llu misses\n", "compulsory", (unsigned long long)sim->compulsory_misses);
-    say("%-10s%14.4f ms%s%s\n", "predicted", 1e3 * sim->seconds, sim->tflops > 0 ? ", " : "",
-        sim->tflops > 0 ? weft_rate_text(sim->tflops).text : "");
-    say("simulated in %.3f s, %llu visits, seed %llu, profile %s\n", sim->elapsed_seconds,
-        (unsigned long long)sim->piece_visits, (unsigned long long)sim->seed, sim->profile);
+    print_wrapped("%-10s%14.3f %s read, %s written\n", "DRAM", (double)sim->total.dram_read_bytes * unit.factor, unit.name,
+                  weft_traffic_text((double)sim->total.dram_write_bytes).text);
+    print_wrapped("%-10s%14llu misses\n", "compulsory", (unsigned long long)sim->compulsory_misses);
+    print_wrapped("%-10s%14.4f ms%s%s\n", "predicted", 1e3 * sim->seconds, sim->tflops > 0 ? ", " : "",
+                  sim->tflops > 0 ? weft_rate_text(sim->tflops).text : "");
+    print_wrapped("simulated in %.3f s, %llu visits, seed %llu, profile %s\n", sim->elapsed_seconds,
+                  (unsigned long long)sim->piece_visits, (unsigned long long)sim->seed, sim->profile);
 }
 
 enum { CURVE_WIDTH = 60, CURVE_HEAD = 27, CURVE_MARK = 16 };

@@ -69,14 +69,14 @@ static int open_machine(const settings *s, weft_machine *machine) {
 
 static void print_head(const weft_trace *trace, const weft_machine *machine) {
     const weft_source *s = weft_trace_source(trace);
-    say("%-10s%s: %llu records, %lld tiles, %llu steps\n", "trace", s->name, (unsigned long long)weft_trace_records(trace),
-        (long long)s->jobs, (unsigned long long)s->steps);
+    print_wrapped("%-10s%s: %llu records, %lld tiles, %llu steps\n", "trace", s->name,
+                  (unsigned long long)weft_trace_records(trace), (long long)s->jobs, (unsigned long long)s->steps);
     for (size_t i = 0; i < s->tensor_count; i++) {
         const weft_source_tensor *t = &s->tensors[i];
-        say("%-10s%s: %lld blocks, %s\n", i ? "" : "tensors", t->name, (long long)t->blocks,
-            weft_memory_text((double)t->bytes).text);
+        print_wrapped("%-10s%s: %lld blocks, %s\n", i ? "" : "tensors", t->name, (long long)t->blocks,
+                      weft_memory_text((double)t->bytes).text);
     }
-    say("%-10s%s: %s\n", "machine", machine->name, machine->title);
+    print_wrapped("%-10s%s: %s\n", "machine", machine->name, machine->title);
 }
 
 /* The object of a simulation, as JSON. */

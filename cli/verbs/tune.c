@@ -179,29 +179,31 @@ static void print_result(const tuning *t, const weft_plan *plan) {
     if (end) {
         *end = '\0';
     }
-    say("%s\n  %s, %s: %.4g ms, spread %.1f %%, %" PRId64 " runs%s%s\n", text, words, weft_plan_kernel(plan),
-        1e3 * t->tuned.seconds, 100 * t->tuned.spread, t->tuned.runs, s->runs > 0 ? "" : ", tuned before",
-        t->tuned.whole ? "" : ", stopped early");
+    print_wrapped("%s\n  %s, %s: %.4g ms, spread %.1f %%, %" PRId64 " runs%s%s\n", text, words, weft_plan_kernel(plan),
+                  1e3 * t->tuned.seconds, 100 * t->tuned.spread, t->tuned.runs, s->runs > 0 ? "" : ", tuned before",
+                  t->tuned.whole ? "" : ", stopped early");
     if (s->runs > 0) {
-        say("  %" PRId64 " candidates (%" PRId64 " more are the same as one of these, %" PRId64 " the device cannot run)",
-            s->candidates, s->same, s->refused);
+        print_wrapped("  %" PRId64 " candidates (%" PRId64 " more are the same as one of these, %" PRId64
+                      " the device cannot run)",
+                      s->candidates, s->same, s->refused);
         if (s->dropped > 0) {
-            say(", %" PRId64 " dropped: the model puts them %.0f %% or more behind its best", s->dropped,
-                100 * (s->dropped_from - 1));
+            print_wrapped(", %" PRId64 " dropped: the model puts them %.0f %% or more behind its best", s->dropped,
+                          100 * (s->dropped_from - 1));
         }
         if (s->untimed > 0) {
-            say(", %" PRId64 " for which there was no time", s->untimed);
+            print_wrapped(", %" PRId64 " for which there was no time", s->untimed);
         }
-        say("\n  the model's own choice: %.4g ms, %+.1f %%; %.1f s in all\n", 1e3 * s->estimate,
-            100 * (s->estimate / t->tuned.seconds - 1), s->elapsed);
+        print_wrapped("\n  the model's own choice: %.4g ms, %+.1f %%; %.1f s in all\n", 1e3 * s->estimate,
+                      100 * (s->estimate / t->tuned.seconds - 1), s->elapsed);
     }
     for (size_t i = 0; i < json_array_size(t->all); i++) {
         json_t *c = json_array_get(t->all, i);
-        say("    %-44s %10.4g ms %5.1f %% %3" JSON_INTEGER_FORMAT " runs%s%s\n",
-            json_string_value(json_object_get(c, "schedule")), 1e3 * json_real_value(json_object_get(c, "seconds")),
-            100 * json_real_value(json_object_get(c, "spread")), json_integer_value(json_object_get(c, "runs")),
-            json_is_true(json_object_get(c, "estimate")) ? "  the model's" : "",
-            json_is_true(json_object_get(c, "final")) ? "  in the final" : "");
+        print_wrapped("    %-44s %10.4g ms %5.1f %% %3" JSON_INTEGER_FORMAT " runs%s%s\n",
+                      json_string_value(json_object_get(c, "schedule")),
+                      1e3 * json_real_value(json_object_get(c, "seconds")),
+                      100 * json_real_value(json_object_get(c, "spread")), json_integer_value(json_object_get(c, "runs")),
+                      json_is_true(json_object_get(c, "estimate")) ? "  the model's" : "",
+                      json_is_true(json_object_get(c, "final")) ? "  in the final" : "");
     }
 }
 

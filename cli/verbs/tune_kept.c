@@ -113,10 +113,10 @@ static int list_as_text(const char *path) {
     if (code == EXIT_OK && !l.texts) {
         code = complain_no_memory();
     } else if (code == EXIT_OK && json_array_size(l.texts) == 0) {
-        say("nothing was tuned yet (%s)\n", path);
+        print_wrapped("nothing was tuned yet (%s)\n", path);
     }
     for (size_t i = 0; i < json_array_size(l.texts) && code == EXIT_OK; i++) {
-        say("%s\n", json_string_value(json_array_get(l.texts, i)));
+        print_wrapped("%s\n", json_string_value(json_array_get(l.texts, i)));
     }
     json_decref(l.texts);
     return code;
@@ -135,7 +135,7 @@ static int count_rows(const settings *s, weft_status status, const weft_message 
         return print_json(json_pack("{s:I}", did, (json_int_t)count));
     }
     if (code == EXIT_OK) {
-        say("%s %" PRId64 " tuning%s\n", did, count, count == 1 ? "" : "s");
+        print_wrapped("%s %" PRId64 " tuning%s\n", did, count, count == 1 ? "" : "s");
     }
     return code;
 }

@@ -36,8 +36,8 @@ static int write_values(const settings *s, const weft_machine_value *values, siz
         return complain_status(status, &message);
     }
     if (!s->json) {
-        say("written to %s; --%s %s%s uses it. Reports call it %s until its name in the file is another\n", s->output,
-            option, strchr(s->output, '/') ? "" : "./", s->output, values[0].value);
+        print_wrapped("written to %s; --%s %s%s uses it. Reports call it %s until its name in the file is another\n",
+                      s->output, option, strchr(s->output, '/') ? "" : "./", s->output, values[0].value);
     }
     return EXIT_OK;
 }
@@ -59,7 +59,7 @@ int print_values(const settings *s, const char *name, const char *title, const w
         }
         return print_json(json_pack("{s:s, s:s, s:o}", "name", name, "title", title, "values", list));
     }
-    say("%s: %s\n", name, title);
+    print_wrapped("%s: %s\n", name, title);
     for (size_t i = 0; i < count; i++) {
         const weft_machine_value *v = &values[i];
         char key[64], value[160];
@@ -67,7 +67,7 @@ int print_values(const settings *s, const char *name, const char *title, const w
         const double bytes = strcmp(v->unit, "bytes") == 0 ? strtod(v->value, NULL) : 0;
         snprintf(value, sizeof value, "%s%s%s%s%s", v->value, *v->unit ? " " : "", v->unit, bytes >= 1024 ? " = " : "",
                  bytes >= 1024 ? weft_memory_text(bytes).text : "");
-        say("  %-26s%-*s%s\n", key, *v->source ? 30 : 0, value, v->source);
+        print_wrapped("  %-26s%-*s%s\n", key, *v->source ? 30 : 0, value, v->source);
     }
     return EXIT_OK;
 }

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A GPU that goes away under a plan, on the real driver: its context is destroyed, the primary one is reset, or a kernel
  * fails. The next calls fail with a message, the plan can be destroyed, and in a new context, where the driver gives one, a
- * new plan is right. Each loss
- * has a process of its own, as it takes all of the process's work on the GPU with it. Exits 77, with one line, where there
- * is no GPU. */
+ * new plan is right. Each loss has a process of its own, as it takes all of the process's work on the GPU with it. Exits
+ * 77, with one line, where there is no GPU. */
 #include "attention_trial.h"
 
-#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,21 +19,12 @@ static int (*module_function)(void **function, void *module, const char *name);
 static const char trap[] = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry fails() {\n trap;\n}\n";
 
 static void find_symbols(void) {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    DEMAND(library == NULL);
-    const struct {
-        void *to;
-        const char *name;
-    } wanted[] = {{&context_create, "cuCtxCreate_v2"},
-                  {&context_destroy, "cuCtxDestroy_v2"},
-                  {&primary_reset, "cuDevicePrimaryCtxReset_v2"},
-                  {&module_load, "cuModuleLoadData"},
-                  {&module_function, "cuModuleGetFunction"}};
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        void *found = dlsym(library, wanted[i].name);
-        DEMAND(!found);
-        memcpy(wanted[i].to, &found, sizeof found);
-    }
+    const driver_symbol wanted[] = {{&context_create, "cuCtxCreate_v2"},
+                                    {&context_destroy, "cuCtxDestroy_v2"},
+                                    {&primary_reset, "cuDevicePrimaryCtxReset_v2"},
+                                    {&module_load, "cuModuleLoadData"},
+                                    {&module_function, "cuModuleGetFunction"}};
+    find_driver_symbols(wanted, sizeof wanted / sizeof *wanted);
 }
 
 /* A plan whose launches take counters, a workspace or tables, by the dispatch. */

@@ -4,7 +4,6 @@
  * and destroyed while another thread captures. Exits 77, with one line, where there is no GPU. */
 #include "attention_trial.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 
 #include "../plans.h"
@@ -38,29 +37,20 @@ static int (*node_get)(void *node, node_params *params);
 static int (*node_set)(void *node, const node_params *params);
 
 static void find_symbols(void) {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    DEMAND(library == NULL);
-    const struct {
-        void *to;
-        const char *name;
-    } wanted[] = {{&capture_begin, "cuStreamBeginCapture_v2"},
-                  {&capture_end, "cuStreamEndCapture"},
-                  {&graph_new, "cuGraphCreate"},
-                  {&graph_clone, "cuGraphClone"},
-                  {&graph_nodes, "cuGraphGetNodes"},
-                  {&graph_child, "cuGraphAddChildGraphNode"},
-                  {&graph_launch, "cuGraphLaunch"},
-                  {&graph_instantiate, "cuGraphInstantiateWithFlags"},
-                  {&stream_create, "cuStreamCreate"},
-                  {&stream_destroy, "cuStreamDestroy_v2"},
-                  {&node_type, "cuGraphNodeGetType"},
-                  {&node_get, "cuGraphKernelNodeGetParams_v2"},
-                  {&node_set, "cuGraphKernelNodeSetParams_v2"}};
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        void *found = dlsym(library, wanted[i].name);
-        DEMAND(!found);
-        memcpy(wanted[i].to, &found, sizeof found);
-    }
+    const driver_symbol wanted[] = {{&capture_begin, "cuStreamBeginCapture_v2"},
+                                    {&capture_end, "cuStreamEndCapture"},
+                                    {&graph_new, "cuGraphCreate"},
+                                    {&graph_clone, "cuGraphClone"},
+                                    {&graph_nodes, "cuGraphGetNodes"},
+                                    {&graph_child, "cuGraphAddChildGraphNode"},
+                                    {&graph_launch, "cuGraphLaunch"},
+                                    {&graph_instantiate, "cuGraphInstantiateWithFlags"},
+                                    {&stream_create, "cuStreamCreate"},
+                                    {&stream_destroy, "cuStreamDestroy_v2"},
+                                    {&node_type, "cuGraphNodeGetType"},
+                                    {&node_get, "cuGraphKernelNodeGetParams_v2"},
+                                    {&node_set, "cuGraphKernelNodeSetParams_v2"}};
+    find_driver_symbols(wanted, sizeof wanted / sizeof *wanted);
 }
 
 static void *stream_new(unsigned flags) {

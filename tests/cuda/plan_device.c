@@ -3,7 +3,6 @@
  * other lengths; one plan in many threads. Exits 77, with one line, where there is no GPU. */
 #include "attention_trial.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 
 #include "cuda/driver/module.h"
@@ -17,14 +16,12 @@ static int (*graph_instantiate)(void **executable, void *graph, unsigned long lo
 static int (*graph_launch)(void *executable, void *stream);
 
 static void find_symbols(void) {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    DEMAND(library == NULL);
-    *(void **)(&stream_new) = dlsym(library, "cuStreamCreate");
-    *(void **)(&capture_begin) = dlsym(library, "cuStreamBeginCapture_v2");
-    *(void **)(&capture_end) = dlsym(library, "cuStreamEndCapture");
-    *(void **)(&graph_instantiate) = dlsym(library, "cuGraphInstantiateWithFlags");
-    *(void **)(&graph_launch) = dlsym(library, "cuGraphLaunch");
-    DEMAND(!stream_new || !capture_begin || !capture_end || !graph_instantiate || !graph_launch);
+    const driver_symbol wanted[] = {{&stream_new, "cuStreamCreate"},
+                                    {&capture_begin, "cuStreamBeginCapture_v2"},
+                                    {&capture_end, "cuStreamEndCapture"},
+                                    {&graph_instantiate, "cuGraphInstantiateWithFlags"},
+                                    {&graph_launch, "cuGraphLaunch"}};
+    find_driver_symbols(wanted, sizeof wanted / sizeof *wanted);
 }
 
 /* Every kernel of the portable families forward, and what measures the L2. */

@@ -3,8 +3,10 @@
 #ifndef WEFT_TESTS_CUDA_TRIAL_CHECKS_H
 #define WEFT_TESTS_CUDA_TRIAL_CHECKS_H
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../plans.h"
 #include "cuda/driver/module.h"
@@ -54,6 +56,22 @@ static inline void *open_gpu(int capability, weft_cuda_device *device) {
     DEMAND(driver->primary_retain(&context, device->handle));
     DEMAND(driver->context_push(context));
     return context;
+}
+
+/* What a test alone calls of the driver. */
+typedef struct driver_symbol {
+    void *to; /* a pointer to the function */
+    const char *name;
+} driver_symbol;
+
+static inline void find_driver_symbols(const driver_symbol *wanted, size_t count) {
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    DEMAND(library == NULL);
+    for (size_t i = 0; i < count; i++) {
+        void *found = dlsym(library, wanted[i].name);
+        DEMAND(!found);
+        memcpy(wanted[i].to, &found, sizeof found);
+    }
 }
 
 /* A plan for a problem on the first GPU; kernel: the family, with options, or null for the best. */

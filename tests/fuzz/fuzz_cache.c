@@ -5,14 +5,6 @@
 
 #include "../caches.h"
 
-static weft_status run(const cache_case *c, const weft_schedule *s, weft_message *message) {
-    weft_plan *plan;
-    weft_status status = plan_for(&plan, &c->p, s, NULL, message);
-    status = status ? status : weft_plan_run(plan, &c->data, message);
-    weft_plan_destroy(plan);
-    return status;
-}
-
 /* Puts a wrong page into a list, or a wrong length where there are any; returns whether it may be there: pages of keys that
  * no query sees are not looked at. */
 enum { RIGHT, UNSEEN, WRONG };
@@ -35,19 +27,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint64_t seed = draw_from(data, size);
     const int round = (int)random_between(&seed, 0, 5), is_wrong = random_between(&seed, 0, 3) == 0;
     weft_message message = {""};
-    weft_schedule s = WEFT_SCHEDULE_INIT;
     cache_case c;
     case_new_random(&seed, round, &c);
-    s.workers = random_between(&seed, 0, 4);
-    s.tile_m = random_between(&seed, 0, 1) ? 0 : random_between(&seed, 1, c.p.seq);
-    s.tile_n = random_between(&seed, 0, 1) ? 0 : random_between(&seed, 1, c.p.kv_seq);
-    s.dispatch = (int32_t)random_between(&seed, 0, WEFT_DISPATCHES);
+    const weft_schedule s = case_schedule(&seed, &c);
     if (!is_wrong) {
-        require(run(&c, &s, &message) == WEFT_OK);
+        require(case_run(&c, &s, &message) == WEFT_OK);
         check_case(&seed, &c);
     } else {
         const int kind = spoil(&seed, &c);
-        const weft_status status = kind == RIGHT ? WEFT_OK : run(&c, &s, &message);
+        const weft_status status = kind == RIGHT ? WEFT_OK : case_run(&c, &s, &message);
         require(status == WEFT_INVALID || (status == WEFT_OK && kind != WRONG));
         if (status) {
             require(message.text[0] && memcmp(c.kv, c.kv_before, c.kv_bytes) == 0);

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as the file of tunings; such a file with some bytes changed; and one with rows of anything, or tables that are
  * none. It is read or refused or set aside, and afterwards the next tuning can be stored and found. */
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include <sqlite3.h>
 
 #include <weft/tune.h>
 
 #include "../plans.h"
-#include "require.h"
+#include "folder.h"
 #include "tune/store/key.h"
 #include "tune/store/store.h"
 
@@ -19,25 +17,10 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 enum { LARGEST = 1 << 17 };
 
-static char folder[64], path[80], exported[80];
+static char path[80], exported[80];
 static uint8_t good[LARGEST]; /* a store with two rows */
 static size_t good_size;
 static weft_tune_key key;
-
-static void empty_folder(void) {
-    DIR *all = opendir(folder);
-    char name[512];
-    for (struct dirent *entry; all && (entry = readdir(all));) {
-        snprintf(name, sizeof name, "%s/%s", folder, entry->d_name);
-        (void)(entry->d_name[0] == '.' || unlink(name));
-    }
-    require(all && closedir(all) == 0);
-}
-
-static void at_exit(void) {
-    empty_folder();
-    rmdir(folder);
-}
 
 static const weft_gemm *problem(void) {
     static weft_gemm p = WEFT_GEMM_INIT;
@@ -64,13 +47,10 @@ static void write_file(const void *bytes, size_t size) {
     require(fclose(file) == 0);
 }
 
-/* Memory is the fastest disk. */
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
     (void)argc;
     (void)argv;
-    snprintf(folder, sizeof folder, "%s/weft-fuzz-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    require(mkdtemp(folder) != NULL);
-    atexit(at_exit);
+    folder_begin();
     snprintf(path, sizeof path, "%s/tuning.db", folder);
     snprintf(exported, sizeof exported, "%s/exported", folder);
     require(setenv("WEFT_TUNING_DB", path, 1) == 0);
@@ -226,6 +206,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     require(status == WEFT_OK || status == WEFT_UNSUPPORTED || status == WEFT_IO);
     (void)weft_tunings_notice(&notice);
-    empty_folder();
+    folder_clear();
     return 0;
 }

@@ -2,36 +2,19 @@
 /* Any bytes as a JSON file of tunings. What is taken is written again, and read again as the same; what is refused changes
  * nothing and says where. */
 #include <stdio.h>
-#include <unistd.h>
 
 #include <weft/tune.h>
 
-#include "require.h"
+#include "folder.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-static char folder[64], store[80], paths[3][80];
+static char store[80], paths[3][80];
 
-static void at_exit(void) {
-    static const char *const ends[] = {"", "-wal", "-shm", ".lock"};
-    char name[96];
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        snprintf(name, sizeof name, "%s%s", store, ends[i]);
-        unlink(name);
-    }
-    for (int i = 0; i < 3; i++) {
-        unlink(paths[i]);
-    }
-    rmdir(folder);
-}
-
-/* Memory is the fastest disk. */
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
     (void)argc;
     (void)argv;
-    snprintf(folder, sizeof folder, "%s/weft-fuzz-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    require(mkdtemp(folder) != NULL);
-    atexit(at_exit);
+    folder_begin();
     snprintf(store, sizeof store, "%s/tuning.db", folder);
     for (int i = 0; i < 3; i++) {
         snprintf(paths[i], sizeof paths[i], "%s/%d", folder, i);

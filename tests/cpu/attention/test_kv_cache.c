@@ -2,28 +2,15 @@
 /* Attention over KV caches on the CPU: pages, appended keys, rotation; against each sequence alone. */
 #include "../../caches.h"
 
-/* Runs a case under a schedule. */
-static weft_status run(const cache_case *c, const weft_schedule *s, weft_message *message) {
-    weft_plan *plan;
-    weft_status status = plan_for(&plan, &c->p, s, NULL, message);
-    status = status ? status : weft_plan_run(plan, &c->data, message);
-    weft_plan_destroy(plan);
-    return status;
-}
-
 static void caches_are_as_sequences_alone(void **state) {
     (void)state;
     uint64_t random = random_seed(9100);
     for (int round = 0; random_round(&random, &round, 240); round++) {
         weft_message message = {""};
-        weft_schedule s = WEFT_SCHEDULE_INIT;
         cache_case c;
         case_new_random(&random, round, &c);
-        s.workers = random_between(&random, 0, 4);
-        s.tile_m = random_between(&random, 0, 1) ? 0 : random_between(&random, 1, c.p.seq);
-        s.tile_n = random_between(&random, 0, 1) ? 0 : random_between(&random, 1, c.p.kv_seq);
-        s.dispatch = (int32_t)random_between(&random, 0, WEFT_DISPATCHES);
-        if (run(&c, &s, &message)) {
+        const weft_schedule s = case_schedule(&random, &c);
+        if (case_run(&c, &s, &message)) {
             fail_msg("%s", message.text);
         }
         check_case(&random, &c);
@@ -63,7 +50,7 @@ static void dropout_and_bias_go_by_columns(void **state) {
         const size_t bytes = c.size.o * weft_dtype_bytes(p.dtype);
         c.data.bias = bias;
         c.data.dropout_seed = random_bits(&random);
-        if (run(&c, NULL, &message)) {
+        if (case_run(&c, NULL, &message)) {
             fail_msg("%s", message.text);
         }
         void *got = case_copy(c.data.o, bytes);
@@ -246,7 +233,7 @@ static void bad_tables_are_refused(void **state) {
                 (int32_t)(round % 2 ? c.p.cache.pages : -1 - random_between(&random, 0, 5));
             snprintf(want, sizeof want, "cache.table of sequence %d, entry %d is %d,", (int)s, (int)entry,
                      (int)c.table[s * c.p.cache.table_stride + entry]);
-            assert_int_equal(run(&c, NULL, &message), WEFT_INVALID);
+            assert_int_equal(case_run(&c, NULL, &message), WEFT_INVALID);
             assert_non_null(strstr(message.text, want));
             assert_memory_equal(c.kv, c.kv_before, c.kv_bytes);
             assert_memory_equal(c.v_own, c.v_before, c.v_bytes);
