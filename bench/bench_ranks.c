@@ -214,8 +214,8 @@ static void time_row(size_t row) {
         ratio[1][i] = alone.processors / shared.processors;
     }
     if (by_mpi.rank == 0) {
-        const double share = median(ratio[0]); /* which sorts them */
-        printf("%-32s %8.1f %8.1f %8.3f", rows[row].name, median(rate[0]), median(rate[1]), share);
+        const double middle = median(ratio[0]); /* which sorts them */
+        printf("%-32s %8.1f %8.1f %8.3f", rows[row].name, median(rate[0]), median(rate[1]), middle);
         printf("  %.2f .. %.2f %8.3f\n", ratio[0][0], ratio[0][rounds - 1], median(ratio[1]));
         fflush(stdout);
         free_all(all);

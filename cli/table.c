@@ -90,11 +90,20 @@ void print_wrapped(const char *format, ...) {
     static char text[4096];
     static size_t used;
     const size_t room = sizeof text - used;
-    va_list arguments;
+    va_list arguments, again;
     va_start(arguments, format);
+    va_copy(again, arguments);
     const int length = vsnprintf(text + used, room, format, arguments);
+    if (length >= 0 && (size_t)length >= room) { /* longer than any line that is to be wrapped: as it is, and whole */
+        fwrite(text, 1, used, stdout);
+        used = 0;
+        vprintf(format, again);
+        text[0] = '\0';
+    } else {
+        used += length < 0 ? 0 : (size_t)length;
+    }
+    va_end(again);
     va_end(arguments);
-    used += length < 0 ? 0 : (size_t)length < room ? (size_t)length : room - 1;
     char *line = text;
     for (char *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';
@@ -148,10 +157,8 @@ void table_heading(table *t, const char *text) {
     }
 }
 
-enum {
-    LEAST_FIRST = 24,
-    SHORT = 8
-}; /* letters of a first column that is made narrower, and of a text that does not spill */
+/* Letters of a first column that is made narrower, and of a text that does not spill. */
+enum { LEAST_FIRST = 24, SHORT = 8 };
 
 /* Leaves out columns until the others fit, and makes the first narrower where that is not enough. Returns the width of all.
  */
