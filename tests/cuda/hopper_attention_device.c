@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The Hopper attention kernel on a real GPU: every variant on random problems against the reference, with the masks,
  * lengths and changes of scores that it was compiled for; scores that grow, jump or are all the same; tiles that end with a
- * short step, or begin at any; borders that stay as they are; the same bits every time. Exits 77, with one line, where
- * there is no such GPU.
+ * short step, or begin at any; borders that stay as they are; the same bits every time, and whatever is beside. Exits 77,
+ * with one line, where there is no such GPU.
  *
  *   hopper_attention_device [ROUNDS [small [NAME [BUT]]]]
  *
@@ -369,6 +369,65 @@ static int sloped_problems(int rounds) {
     return count;
 }
 
+/* Makes the queries of the first of two sequences larger, so that their scores are of another kind. */
+static void enlarge_first(const problem *x) {
+    void *q = (void *)(uintptr_t)x->host.q;
+    for (size_t i = 0; i < x->size.q / 2; i++) {
+        weft_ref_store(x->p.dtype, q, i, 32 * weft_ref_load(x->p.dtype, q, i));
+    }
+    DEMAND(driver->copy_in((uint64_t)(uintptr_t)x->device.q, q, x->size.q * 2));
+}
+
+/* One worker computes a sequence after another: the second one's bits do not depend on what it has met in the first. */
+static int apart_problems(void) {
+    uint64_t random = random_seed(88);
+    int count = 0;
+    for (int i = 0; i < VARIANTS; i++) {
+        const weft_hopper_attention_variant *v = &variants[i];
+        if (!is_tested(v)) {
+            continue;
+        }
+        weft_attention p =
+            attention(2, 1, 1, v->tile_m + 60, 3 * v->tile_n + 40, v->depth, v->dtype, (weft_mask)(count++ % 2));
+        p.softcap = v->form == WEFT_HOPPER_SCORES ? 20 : 0;
+        p.chunk = v->form == WEFT_HOPPER_MASKS ? p.seq / 2 : 0;
+        drawn_pairs room;
+        if (v->form == WEFT_HOPPER_PAIRS) {
+            draw_blocks_in(&random, &p, v->tile_m, &room);
+        }
+        if (v->form == WEFT_HOPPER_BIAS) {
+            draw_bias(&random, &p);
+        }
+        problem x = problem_new(&p, &random);
+        weft_schedule s = schedule_of(v, &random);
+        s.order = WEFT_ORDER_HEAD_FIRST;
+        s.workers = s.split;
+        weft_plan *plan = plan_new(&x.asked, &s, "hopper_attention");
+        const size_t rows = x.size.lse / 2, elements = x.size.o / 2;
+        uint16_t *const o = x.host.o, *before = malloc(elements * sizeof *before);
+        float *lse = malloc(rows * sizeof *lse);
+        DEMAND(!before || !lse);
+        for (int run = 0; run < 2; run++) {
+            poison(&x);
+            DEMAND(weft_plan_run(plan, &x.device, NULL));
+            fetch(&x);
+            if (run == 0) {
+                memcpy(before, o + elements, elements * sizeof *before);
+                memcpy(lse, x.host.lse + rows, rows * sizeof *lse);
+                enlarge_first(&x);
+            }
+        }
+        CHECK(memcmp(before, o + elements, elements * sizeof *before) == 0 &&
+                  memcmp(lse, x.host.lse + rows, rows * sizeof *lse) == 0,
+              "%s: a sequence has other bits after another one", v->symbol);
+        free(before);
+        free(lse);
+        weft_plan_destroy(plan);
+        problem_free(&x);
+    }
+    return count;
+}
+
 /* The same bits from run to run, whoever takes which tile. */
 static void repeated(int32_t dispatch, int64_t split, int64_t length, int times) {
     uint64_t random = random_seed(82);
@@ -459,14 +518,15 @@ int main(int argc, char **argv) {
     const int flat = told("problems with a level bias", level_problems());
     const int ended = told("problems that end short", short_problems((rounds + 1) / 2));
     const int packed = told("problems with packed heads", packed_problems((rounds + 1) / 2));
+    const int apart = told("problems beside others", apart_problems());
     const int sloped = told("sloped problems", sloped_problems((rounds + 1) / 2));
     const int drawn = told("random problems", random_problems(rounds));
     if (tests_plain()) {
         repeat(is_small);
     }
     printf("hopper_attention_device on %s: %d random problems, %d with packed heads, %d steered, %d with a level bias, %d "
-           "that end short, %d sloped, 3 dispatches and a split repeated: %d failed\n",
-           device.name, drawn, packed, steered_ones, flat, ended, sloped, failures);
+           "that end short, %d beside others, %d sloped, 3 dispatches and a split repeated: %d failed\n",
+           device.name, drawn, packed, steered_ones, flat, ended, apart, sloped, failures);
     if (is_small) {
         return failures != 0 || drawn == 0;
     }

@@ -20,7 +20,7 @@ template <class S> struct hopper_consumer {
     int position;   /* slopes: how far the thread's first row is behind its first key of step 0 */
     int ahead;      /* slopes: steps whose keys are before all rows of this warpgroup; 0 where scores are capped */
     int behind;     /* slopes: the step from which on keys are behind all of them; likewise, beyond all steps */
-    bool steep;     /* scores: whether some were beyond what weft_hopper_cap will do for */
+    bool steep;     /* scores: whether some of the tile were beyond what weft_hopper_cap will do for */
     /* Pairs, of the step at hand: see hopper_step; whether some are hidden, and then which. */
     int bits_at;
     bool hides_pairs;
@@ -80,6 +80,7 @@ template <class S> struct hopper_consumer {
             read = desk.jobs[slot];
         }
         tiles++;
+        steep = false; /* bits are those of the tile's own scores, whatever this warp has computed before */
         job = {hopper_same(read.more), hopper_same(read.batch), hopper_same(read.head),
                hopper_same(read.row),  hopper_same(read.steps), hopper_same(read.downward)};
         if constexpr (S::masks) {
