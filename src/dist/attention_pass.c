@@ -94,11 +94,11 @@ static weft_status backward_slice(const weft_pass *p, const weft_dist_slice *s, 
     data.grad_o = queries_of(p)->grad_o + query * row_bytes(p, 1);
     data.o = queries_of(p)->o + query * row_bytes(p, 1) / weft_dtype_bytes(a->dtype) * sizeof(float);
     data.lse = lse;
-    const int begins = begins_sums(p, s, hop),
-              begins_keys = begins && hop->part == work->ring_rank && s->keys.begin == 0 && s->keys.end == work->keys;
+    weft_dist_pair computed = {work->part_k, work->part_v};
+    const int begins = begins_sums(p, s, hop), begins_keys = weft_pass_begins(p, s, hop, &computed);
     data.grad_q = begins ? work->sums : work->part_o;
-    data.grad_k = begins_keys ? work->home.k : work->part_k;
-    data.grad_v = begins_keys ? work->home.v : work->part_v;
+    data.grad_k = computed.k;
+    data.grad_v = computed.v;
     data.alibi = alibi_at(p, s);
     data.workspace = work->workspace;
     status = status ? status : weft_dist_compute(work, plans->compute, &data, p->message);
@@ -108,7 +108,6 @@ static weft_status backward_slice(const weft_pass *p, const weft_dist_slice *s, 
     add.parts[0] = work->part_o;
     add.o = work->sums + query * row_bytes(p, 0) / element * sizeof(float);
     status = status || begins ? status : weft_dist_compute(work, plans->add_queries, &add, p->message);
-    const weft_dist_pair computed = {work->part_k, work->part_v};
     return status || begins_keys ? status : weft_pass_add(p, s, plans, hop, &computed);
 }
 

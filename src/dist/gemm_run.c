@@ -83,11 +83,11 @@ static weft_gemm_data gathered(const weft_pass *p, const weft_gemm_data *mine, c
 }
 
 /* Rows of this rank's columns of A, times its rows of B, are a share of the sum of rows of C. */
-static weft_gemm_data shared_sum(const weft_pass *p, const weft_gemm_data *mine, int64_t row, int64_t product) {
+static weft_gemm_data shared_sum(const weft_pass *p, const weft_gemm_data *mine, int64_t row, int64_t product, char *share) {
     const weft_gemm *all = &p->work->dist->problem.gemm, *ab = &p->work->product->ab;
     weft_gemm_data one = *mine;
     one.a = moved(mine->a, element_at(ab->a_major, ab->lda, row) + product * ab->a_stride, all->dtype);
-    one.c = p->work->part_k + (size_t)(product * all->n) * sizeof(float);
+    one.c = share + (size_t)(product * all->n) * sizeof(float);
     one.bias = one.residual = NULL;
     one.column_scale = moved_floats(mine->column_scale, product * all->n);
     return one;
@@ -100,17 +100,19 @@ weft_status weft_dist_gemm_slice(const weft_pass *p, const weft_dist_slice *s, c
     const weft_gemm_data *mine = p->in->fixed;
     const int64_t row = row_of(work->dist, s, hop->part);
     const char *here = rows->k + (size_t)(s->keys.begin - hop->keys.begin) * p->row.k;
+    const int has_bias = hop->part == work->ring_rank && mine->bias; /* sums of own rows begin with it */
+    weft_dist_pair computed = {work->part_k, NULL};
+    const int begins = work->dist->adds && !has_bias && weft_pass_begins(p, s, hop, &computed);
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < all->batch && !status; i++) {
-        weft_gemm_data one = work->dist->adds ? shared_sum(p, mine, row, i) : gathered(p, mine, here, row, i);
+        weft_gemm_data one = work->dist->adds ? shared_sum(p, mine, row, i, computed.k) : gathered(p, mine, here, row, i);
         one.b = moved(mine->b, i * ab->b_stride, all->dtype);
         one.scale = moved_floats(mine->scale, i);
         one.row_scale = moved_floats(mine->row_scale, i * all->m + row);
         one.workspace = work->workspace;
         status = weft_dist_compute(work, plans->compute, &one, p->message);
     }
-    const weft_dist_pair computed = {work->part_k, NULL};
-    return status || !work->dist->adds ? status : weft_pass_add(p, s, plans, hop, &computed);
+    return status || !work->dist->adds || begins ? status : weft_pass_add(p, s, plans, hop, &computed);
 }
 
 /* Blocks of columns, then the rest of them. */

@@ -149,6 +149,12 @@ static int all_come(const weft_hop *hop) {
            memcmp(hop->earlier, hop->needed, hop->needed_count * sizeof *hop->needed) == 0;
 }
 
+/* Whether a step's first slice computes all that the step adds to rows of another group, and nothing was added before. */
+static int first_begins(const weft_hop *hop) {
+    return hop->earlier_count == 0 && hop->needed_count == 1 && hop->slices.list->keys.begin == hop->needed->begin &&
+           hop->slices.list->keys.end == hop->needed->end;
+}
+
 /* Begins to receive what others have added to a step's sums, or clears them. */
 static weft_status begin_adds(const weft_pass *p, int64_t step) {
     weft_dist_work *work = p->work;
@@ -162,7 +168,7 @@ static weft_status begin_adds(const weft_pass *p, int64_t step) {
     if (hop->part == work->ring_rank) {
         return status;
     }
-    for (size_t i = 0; i < hop->needed_count && !all_come(hop) && !status; i++) {
+    for (size_t i = 0; i < hop->needed_count && !all_come(hop) && !first_begins(hop) && !status; i++) {
         const size_t at = (size_t)(hop->needed[i].begin - hop->keys.begin);
         status = clear_rows(p, to, at, rows_of(hop->needed[i]));
     }
@@ -218,20 +224,32 @@ static weft_status end_arrival(const weft_pass *p, int64_t step) {
 
 /* ---- a step ---- */
 
-/* Where a slice's rows of a part are added up: waits for what others have added so far. */
-static weft_status sums_of(const weft_pass *p, const weft_dist_slice *s, const weft_hop *hop, weft_dist_pair *sums) {
-    weft_dist_work *work = p->work;
+/* Where a slice's rows of a part are added up. */
+static weft_dist_pair sums_of(const weft_pass *p, const weft_dist_slice *s, const weft_hop *hop) {
+    const weft_dist_work *work = p->work;
     const int own = hop->part == work->ring_rank;
     const weft_dist_pair *to = own ? &work->home : &work->adds[hop->step % work->adds_count];
-    *sums = rows_from(p, to, (size_t)(s->keys.begin - (own ? 0 : hop->keys.begin)));
-    return own ? WEFT_OK : weft_io_wait(&work->io, group_of(ADDS_RECEIVED, hop->step), p->message);
+    return rows_from(p, to, (size_t)(s->keys.begin - (own ? 0 : hop->keys.begin)));
+}
+
+int weft_pass_begins(const weft_pass *p, const weft_dist_slice *s, const weft_hop *hop, weft_dist_pair *sums) {
+    const int own = hop->part == p->work->ring_rank;
+    const int begins = own ? hop->step == 0 && s->keys.begin == 0 && s->keys.end == p->work->keys : first_begins(hop);
+    if (s != hop->slices.list || !begins) {
+        return 0;
+    }
+    *sums = sums_of(p, s, hop);
+    return 1;
 }
 
 weft_status weft_pass_add(const weft_pass *p, const weft_dist_slice *s, const weft_dist_slice_plans *plans,
                           const weft_hop *hop, const weft_dist_pair *computed) {
-    weft_dist_pair sums;
-    const weft_status status = sums_of(p, s, hop, &sums);
-    return status ? status : p->work->dist->kind->add(p->work, &plans->add, computed, &sums, p->message);
+    weft_dist_work *work = p->work;
+    const weft_dist_pair sums = sums_of(p, s, hop);
+    const weft_status status = hop->part == work->ring_rank
+                                   ? WEFT_OK
+                                   : weft_io_wait(&work->io, group_of(ADDS_RECEIVED, hop->step), p->message);
+    return status ? status : work->dist->kind->add(work, &plans->add, computed, &sums, p->message);
 }
 
 static weft_status take_step(weft_pass *p, int64_t step) {

@@ -22,7 +22,11 @@ typedef struct weft_pass {
 
 weft_status weft_dist_pass(weft_dist_work *work, const weft_dist_inputs *in, weft_message *message);
 
-/* Adds what a slice has computed of its rows of a part to their sums, and waits before for what others
+/* Whether nothing was added before to the rows of a part that a slice computes, and it computes all of them: then they are
+ * sums as they are, and it writes them to `sums`. */
+int weft_pass_begins(const weft_pass *pass, const weft_dist_slice *slice, const weft_hop *hop, weft_dist_pair *sums);
+
+/* Adds what another slice has computed of its rows of a part to their sums, and waits before for what others
  * have added so far. */
 weft_status weft_pass_add(const weft_pass *pass, const weft_dist_slice *slice, const weft_dist_slice_plans *plans,
                           const weft_hop *hop, const weft_dist_pair *computed);
