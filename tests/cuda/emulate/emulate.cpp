@@ -55,7 +55,7 @@ static unsigned char *stacks[EMULATED_SLOTS]; /* kept for the next CTAs */
 static std::mutex passing;
 static std::condition_variable passed[EMULATED_SLOTS];
 static bool present[EMULATED_SLOTS];
-static unsigned next_cta; /* the first that has not begun */
+static unsigned next_cta;     /* the first that has not begun */
 static unsigned runs, slots;  /* runs: the slot of the one */
 static uint64_t all_moves;    /* of all CTAs */
 static uint64_t order_random; /* of those who run */
@@ -152,6 +152,9 @@ void emulated_meet(void *mine, void (*work)(void *const *all)) {
         work(m->items);
         m->held++;
         emulated_moved();
+        if (launched->converges) { /* the last to come goes on with the others: not before a lull, and they behind it */
+            emulated_pause("the other lanes of warp", running / 32);
+        }
         return;
     }
     while (m->held == before) {
@@ -324,7 +327,7 @@ void emulated_launch(const emulated_kernel &kernel) {
         emulated_fail("a launch of %u CTAs in clusters of %u", kernel.ctas, kernel.cluster);
     }
     const unsigned together = EMULATED_SLOTS / kernel.cluster * kernel.cluster;
-    for (unsigned first = 0; first < kernel.ctas; first = kernel.cluster > 1 ? first + together : kernel.ctas) {
+    for (unsigned first = 0; first<kernel.ctas; first = kernel.cluster> 1 ? first + together : kernel.ctas) {
         run_ctas(first, min(together, kernel.ctas - first));
     }
 }
