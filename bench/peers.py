@@ -265,6 +265,16 @@ def drawn_products(seed):
         yield Gemm("60 products", "bf16", between(64, 16384, unit), between(512, 16384, unit), between(512, 16384, unit), transposed=True)
 
 
+def drawn_odd(seed):
+    """30 products of any sides, of 1 to 500 GFLOP each: lines of A and B begin anywhere."""
+    draw, count = random.Random(seed), 0
+    while count < 30:
+        m, n, k = (round(least * (16384 / least) ** draw.random()) for least in (64, 512, 512))
+        if 1e9 < 2 * m * n * k < 5e11:
+            count += 1
+            yield Gemm("odd gemm", "bf16", m, n, k, transposed=draw.random() < 0.5)
+
+
 def drawn(seed):
     """Ragged lengths, unlike ones, grouped heads; products of any sides, of 1 to 500 GFLOP each."""
     draw = random.Random(seed)
@@ -287,6 +297,7 @@ def drawn(seed):
             yield Gemm("drawn gemm", "bf16", m, n, k, transposed=True)
     yield from drawn_skinny(seed)
     yield from drawn_products(seed)
+    yield from drawn_odd(seed)
     yield from drawn_masked(seed)
     yield from drawn_pairwise(seed)
     yield from drawn_gradients(seed)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launch that writes operands of fp32 products on the fake driver: from nothing but its parameters. */
+/* The launch that writes operands on the fake driver: from nothing but its parameters. */
 #include <math.h>
 
 #include "cuda/gemm/operands_params.h"
@@ -42,10 +42,15 @@ static int write_operand(const weft_gemm_operands_params *p, const weft_gemm_ope
     const int64_t side = WEFT_GEMM_OPERAND_TILE, batch = o->ctas ? o->all_ctas / o->ctas : 0;
     for (int64_t line = 0; line < batch * o->lines; line++) {
         const int64_t own = line % o->lines;
-        const float *from = o->from + line / o->lines * o->stride + (o->along_k ? own * o->ld : own);
+        const int64_t first = line / o->lines * o->stride + (o->along_k ? own * o->ld : own);
         uint16_t *to = (uint16_t *)o->to + line * p->distance;
         for (int64_t k = 0; k < p->padded; k++) {
-            const float x = k < p->k ? from[o->along_k ? k : k * o->ld] : 0;
+            const int64_t at = first + (o->along_k ? k : k * o->ld);
+            if (p->narrow) {
+                to[k] = k < p->k ? ((const uint16_t *)o->from)[at] : 0;
+                continue;
+            }
+            const float x = k < p->k ? ((const float *)o->from)[at] : 0;
             for (int64_t section = 0; section < p->sections; section++) {
                 to[section * p->padded + k] = part_of(x, o->parts >> (4 * section) & 15);
             }
@@ -60,8 +65,8 @@ static int write_operand(const weft_gemm_operands_params *p, const weft_gemm_ope
 
 int fake_run_gemm_operands(unsigned grid, const void *parameters) {
     const weft_gemm_operands_params *p = parameters;
-    const int32_t unit = p->sections > 0 ? 8 : 4;
+    const int32_t unit = p->sections > 0 || p->narrow ? 8 : 4, lengths = p->sections > 0 ? p->sections : p->narrow ? 1 : 2;
     const int ok = grid == p->a.all_ctas + p->b.all_ctas && p->padded % unit == 0 && p->padded - p->k < unit &&
-                   p->distance % 64 == 0 && p->distance >= (int64_t)p->padded * (p->sections > 0 ? p->sections : 2);
+                   p->distance % 64 == 0 && p->distance >= (int64_t)p->padded * lengths && !(p->narrow && p->sections > 0);
     return !(ok && write_operand(p, &p->a) && write_operand(p, &p->b));
 }

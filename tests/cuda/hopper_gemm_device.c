@@ -57,7 +57,7 @@ static weft_gemm random_gemm(int round) {
     p.m = between(1, round % 4 == 3 ? 70 : 1500); /* some have few rows, some few columns */
     p.n = between(1, round % 8 == 2 ? 70 : 1500);
     p.m = round % 10 == 4 ? 1024 - p.m % 24 : p.m; /* some can have rows by phases without more tiles */
-    p.k = between(1, 1200);                        /* any: only lines begin at multiples of 8 */
+    p.k = between(1, 1200);                        /* any: only lines of C begin at multiples of 8 */
     p.dtype = round % 2 ? WEFT_BF16 : WEFT_FP16;
     p.c_dtype = round % 3 == 0 ? WEFT_FP32 : round % 3 == 1 ? p.dtype : WEFT_BF16;
     p.a_major = (weft_major)between(0, 1);
@@ -66,11 +66,13 @@ static weft_gemm random_gemm(int round) {
     p.lda = to_8(p.a_major == WEFT_ROW_MAJOR ? p.k : p.m) + 8 * between(0, 2);
     p.ldb = to_8(p.b_major == WEFT_ROW_MAJOR ? p.n : p.k) + 8 * between(0, 2);
     p.ldc = to_8(p.c_major == WEFT_ROW_MAJOR ? p.n : p.m) + 8 * between(0, 2);
-    if (round % 11 == 5) { /* whose lines may begin anywhere */
+    if (round % 11 == 5) {
         p.dtype = WEFT_FP32;
         p.precision = round / 11 % 3;
-        p.lda += between(0, 1);
-        p.ldb += between(0, 1);
+    }
+    if (round % 11 == 5 || round % 7 == 3) { /* lines of A and B may begin anywhere */
+        p.lda += between(0, 1) * between(0, 9);
+        p.ldb += between(0, 1) * between(0, 9);
     }
     p.alpha = round % 4 == 0 ? -0.5 : 1;
     p.beta = round % 5 == 0 ? 1.5 : 0;

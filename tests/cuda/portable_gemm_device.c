@@ -24,6 +24,15 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
+/* Lines of A and B of which none begins at a multiple of 16 bytes, and in any layout: they are copied. */
+static void misalign(weft_gemm *p) {
+    p->a_major = (weft_major)between(0, 1);
+    p->b_major = (weft_major)between(0, 1);
+    p->k -= between(0, weft_smaller(7, p->k - 1));
+    p->lda = to_8(p->a_major == WEFT_ROW_MAJOR ? p->k : p->m) + between(1, 7);
+    p->ldb = to_8(p->b_major == WEFT_ROW_MAJOR ? p->n : p->k) + between(1, 7);
+}
+
 /* A product of a variant that is m x n as the kernel sees it; some are as short as can be along one axis. */
 static weft_gemm product_of(const weft_portable_gemm_variant *v, int64_t m, int64_t n, int64_t k, int round) {
     weft_gemm p = WEFT_GEMM_INIT;
@@ -32,15 +41,13 @@ static weft_gemm product_of(const weft_portable_gemm_variant *v, int64_t m, int6
     if (v->fused) {
         draw_epilogue(&seed, &p, round / 2 % (2 * EPILOGUES_ALONE), !swapped, !swapped);
         p.extras |= weft_gemm_is_fused(&p) ? 0 : WEFT_GEMM_BIAS;
-        n = p.gated ? (v->any ? (n + 1) / 2 * 2 : (n + 15) / 16 * 16) : n; /* halves that begin anywhere, or as lines do */
+        n = p.gated ? (n + 15) / 16 * 16 : n;
     }
-    const int64_t least = v->any ? 2 : 1; /* a single line is aligned */
-    m = larger(round % 13 == 7 ? 1 : m, least);
-    n = larger(round % 13 == 8 && !p.gated ? 1 : n, least);
-    k = larger(round % 13 == 9 ? 1 : k, least);
-    const int ragged = v->any && round % 4 == 3; /* lines begin at multiples of 16 bytes, and do not end there */
+    m = round % 13 == 7 ? 1 : m;
+    n = round % 13 == 8 && !p.gated ? 1 : n;
+    k = round % 13 == 9 ? 1 : k;
     int64_t *const a_length = v->a_mn ? &m : &k, *const b_length = v->b_mn ? &n : &k;
-    *a_length = v->any ? *a_length + (ragged && *a_length % 8 == 0) : to_8(*a_length);
+    *a_length = v->any ? *a_length + (*a_length % 8 == 0) : to_8(*a_length); /* lines that end anywhere, or as they begin */
     *b_length = v->any ? *b_length : to_8(*b_length);
     p.m = swapped ? n : m;
     p.n = swapped ? m : n;
@@ -55,15 +62,15 @@ static weft_gemm product_of(const weft_portable_gemm_variant *v, int64_t m, int6
     p.ldc = round % 2 ? to_8(p.ldc) + 8 * between(0, 2) : p.ldc + between(0, 3);
     p.alpha = round % 4 == 0 ? -0.5 : 1;
     p.beta = between(0, 2) == 0 ? 1.5 : 0;
-    const int64_t a_lines = p.a_major == WEFT_ROW_MAJOR ? p.m : p.k, b_lines = p.b_major == WEFT_ROW_MAJOR ? p.k : p.n;
-    p.lda += ragged ? 0 : v->any ? between(1, 2) : a_lines == 1 ? between(0, 3) : 0; /* of one line it tells nothing */
-    p.ldb += ragged ? 0 : v->any ? between(0, 2) : b_lines == 1 ? between(0, 3) : 0;
     if (v->dtype == WEFT_FP32) { /* operands that are not as the kernel reads them are copied */
         p.precision = WEFT_PRECISION_TF32;
         p.k -= between(0, weft_smaller(7, p.k - 1));
         p.lda += between(0, 1);
         p.ldb += between(0, 1);
+    } else if (!v->any && !v->a_mn && !v->b_mn && round % 5 > 2) {
+        misalign(&p);
     }
+    const int64_t a_lines = p.a_major == WEFT_ROW_MAJOR ? p.m : p.k, b_lines = p.b_major == WEFT_ROW_MAJOR ? p.k : p.n;
     const int64_t a_size = p.lda * a_lines, b_size = p.ldb * b_lines;
     if (round % 6 == 0) {
         p.batch = 3;

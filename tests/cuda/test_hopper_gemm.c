@@ -172,13 +172,49 @@ static void refused(const weft_gemm *p, const weft_schedule *s, weft_status expe
     assert_int_equal(counts()->contexts, 0);
 }
 
+/* Lines that begin anywhere are copied to lines that begin at multiples of 128 bytes, along k; others are read where they
+ * lie. */
+static void misaligned_lines_are_copied(void **state) {
+    (void)state;
+    static const struct {
+        int64_t lda, ldb, a_stride;
+        weft_major b_major;
+        size_t workspace; /* lines of 72 elements take 128 */
+        const char *kernel;
+    } rows[] = {{72, 72, 0, WEFT_COL_MAJOR, 0, "gemm_bf16_kk_"},
+                {73, 72, 0, WEFT_COL_MAJOR, 2 * 200 * 256, "gemm_bf16_kk_"},
+                {76, 145, 0, WEFT_ROW_MAJOR, 2 * (200 + 144) * 256, "gemm_bf16_kk_"},
+                {76, 144, 0, WEFT_ROW_MAJOR, 2 * 200 * 256, "gemm_bf16_kn_"},
+                {72, 72, 72 * 200 + 1, WEFT_COL_MAJOR, 2 * 200 * 256, "gemm_bf16_kk_"}};
+    weft_device device = gpu();
+    device.kernel = "hopper_gemm";
+    script(NULL);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_gemm p = small();
+        weft_plan *plan;
+        p.k = 72;
+        p.batch = 2;
+        p.lda = rows[i].lda;
+        p.ldb = rows[i].ldb;
+        p.a_stride = rows[i].a_stride;
+        p.b_major = rows[i].b_major;
+        assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+        assert_int_equal(weft_plan_workspace(plan), rows[i].workspace);
+        const weft_cuda_plan *c = plan->placed;
+        assert_int_equal(c->main - c->passes, rows[i].workspace > 0);
+        assert_int_equal(strncmp(c->main->choice.kernel, rows[i].kernel, strlen(rows[i].kernel)), 0);
+        weft_plan_destroy(plan);
+    }
+    assert_int_equal(counts()->allocations, 0);
+}
+
 static void no_kernel_fits(void **state) {
     (void)state;
     weft_gemm p = small();
     weft_schedule s = WEFT_SCHEDULE_INIT;
     script(NULL);
-    p.lda = 76;
-    refused(&p, NULL, WEFT_UNSUPPORTED, "hopper_gemm: lda 76 is not a multiple of 8");
+    p.ldc = 148;
+    refused(&p, NULL, WEFT_UNSUPPORTED, "hopper_gemm: ldc 148 is not a multiple of 8");
     p = small();
     p.batch = 2;
     p.c_stride = 200 * 144 + 4;
@@ -669,10 +705,13 @@ static void epilogues(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters), cmocka_unit_test(no_kernel_fits), cmocka_unit_test(clusters_without_senders),
-        cmocka_unit_test(choices),    cmocka_unit_test(locality),       cmocka_unit_test(phases),
-        cmocka_unit_test(bands),      cmocka_unit_test(every_sm),       cmocka_unit_test(launching_fails),
-        cmocka_unit_test(widths),     cmocka_unit_test(splits),         cmocka_unit_test(epilogues),
+        cmocka_unit_test(parameters),     cmocka_unit_test(misaligned_lines_are_copied),
+        cmocka_unit_test(no_kernel_fits), cmocka_unit_test(clusters_without_senders),
+        cmocka_unit_test(choices),        cmocka_unit_test(locality),
+        cmocka_unit_test(phases),         cmocka_unit_test(bands),
+        cmocka_unit_test(every_sm),       cmocka_unit_test(launching_fails),
+        cmocka_unit_test(widths),         cmocka_unit_test(splits),
+        cmocka_unit_test(epilogues),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

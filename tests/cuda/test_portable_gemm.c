@@ -79,9 +79,9 @@ static void choices(void **state) {
     p.n = 12288; /* 48 tiles of 128x256 */
     takes(GB10, &p, "gemm_bf16_kk_128x256__portable");
     p = small();
-    p.lda = 73;
-    takes(NULL, &p, "gemm_bf16_kk_128x128_any__portable");
-    takes(A100, &p, "gemm_bf16_kk_128x128_any__portable");
+    p.lda = 73; /* a copy of it is read */
+    takes(NULL, &p, "gemm_bf16_kk_128x64__sm90a");
+    takes(A100, &p, "gemm_bf16_kk_64x64__portable");
     p.lda = 0;
     p.c_dtype = WEFT_FP32; /* lines of C may begin anywhere, too */
     p.ldc = 145;
@@ -91,14 +91,13 @@ static void choices(void **state) {
     p.lda = p.ldb = 40;
     takes(A100, &p, "gemm_bf16_kk_128x128_any__portable");
     p = small();
-    p.m = 1; /* how far lines are apart matters where there are two */
-    p.k = 40;
-    p.lda = 43;
-    p.b_major = WEFT_ROW_MAJOR;
-    takes(A100, &p, "gemm_bf16_kn_64x64__portable");
+    p.k = 35;
+    p.lda = p.ldb = 37; /* copies end with zeros */
+    takes(A100, &p, "gemm_bf16_kk_64x64__portable");
     p.batch = 2;
-    p.a_stride = 43;
-    takes(A100, &p, "gemm_bf16_kn_128x128_any__portable");
+    p.k = p.lda = p.ldb = 40;
+    p.a_stride = 8003;
+    takes(A100, &p, "gemm_bf16_kk_64x64__portable");
     script(NULL);
     assert_int_equal(counts()->allocations, 0);
     assert_int_equal(counts()->contexts, 0);
@@ -140,7 +139,8 @@ static void no_kernel_fits(void **state) {
     s.tile_m = 256;
     s.tile_n = 256;
     refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 256x256x0; for this product there are 128x256x32 256x128x32");
-    p.lda = 73;
+    p.k = 35;
+    p.lda = p.ldb = 40;
     s.tile_n = 128;
     refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 256x128x0; for this product there are 128x128x32");
     s = (weft_schedule)WEFT_SCHEDULE_INIT;
@@ -196,7 +196,8 @@ static void candidates(void **state) {
     assert_int_equal(weft_cuda_candidates(&draft, list, 8), 4);
     assert_true(list[0].tile_m == 256 && list[0].tile_n == 128);
     assert_int_equal(weft_cuda_candidates(&draft, list, 3), 3);
-    p.lda = 1025;
+    p.k = 1021;
+    p.lda = p.ldb = 1024;
     assert_int_equal(weft_plan_draft(&draft, &p, &s, &device, NULL), WEFT_OK);
     assert_int_equal(weft_cuda_candidates(&draft, list, 8), 1);
     script(NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes operands of fp32 products along k, in parts of bf16 or rounded to TF32: see operands_params.h. */
+/* Writes operands along k, those of fp32 in parts of bf16 or rounded to TF32: see operands_params.h. */
 #include "cuda/gemm/operands_params.h"
 #include "cuda/ptx/grid.cuh"
 #include "cuda/ptx/math.cuh"
@@ -36,18 +36,27 @@ static __device__ __forceinline__ operand_parts operand_split(float x) {
     return parts;
 }
 
+/* An element in a place of fp32. */
+static __device__ __forceinline__ float operand_placed(float x) {
+    return x;
+}
+
+static __device__ __forceinline__ float operand_placed(uint16_t bits) {
+    return __int_as_float(bits);
+}
+
 /* Loads a tile, with zeros where there are no elements. Neighbouring threads read neighbours, and a thread all of its
  * elements before it waits for any: those that are not there it reads from the end of a line. */
-template <bool ALONG_K>
+template <bool ALONG_K, class ELEMENT>
 static __device__ __forceinline__ void operand_load(float (&tile)[WEFT_GEMM_OPERAND_TILE][WEFT_GEMM_OPERAND_TILE + 1],
-                                                    const weft_gemm_operand_copy &o, const float *from, int32_t line,
+                                                    const weft_gemm_operand_copy &o, const ELEMENT *from, int32_t line,
                                                     int32_t k, int32_t length) {
     constexpr int side = WEFT_GEMM_OPERAND_TILE, apart = WEFT_GEMM_OPERAND_THREADS / side, count = side / apart;
     const int x = threadIdx.x % side, y = threadIdx.x / side;
     const int32_t lines = o.lines - line, elements = length - k; /* that there are */
     const int32_t wide = ALONG_K ? elements : lines, high = ALONG_K ? lines : elements;
     from += (ALONG_K ? line * o.ld + k : k * o.ld + line) + min(x, wide - 1);
-    float values[count];
+    ELEMENT values[count];
 #pragma unroll
     for (int i = 0; i < count; i++) {
         values[i] = from[min(y + i * apart, high - 1) * o.ld];
@@ -55,8 +64,30 @@ static __device__ __forceinline__ void operand_load(float (&tile)[WEFT_GEMM_OPER
 #pragma unroll
     for (int i = 0; i < count; i++) {
         const int j = y + i * apart;
-        tile[ALONG_K ? j : x][ALONG_K ? x : j] = x < wide && j < high ? values[i] : 0;
+        tile[ALONG_K ? j : x][ALONG_K ? x : j] = x < wide && j < high ? operand_placed(values[i]) : 0;
     }
+}
+
+template <class ELEMENT>
+static __device__ __forceinline__ void operand_load(float (&tile)[WEFT_GEMM_OPERAND_TILE][WEFT_GEMM_OPERAND_TILE + 1],
+                                                    const weft_gemm_operand_copy &o, uint32_t batch, int32_t line,
+                                                    int32_t k, int32_t length) {
+    const ELEMENT *from = (const ELEMENT *)o.from + batch * o.stride;
+    if (o.along_k) {
+        operand_load<true>(tile, o, from, line, k, length);
+    } else {
+        operand_load<false>(tile, o, from, line, k, length);
+    }
+}
+
+/* Eight elements of 16 bits. */
+static __device__ __forceinline__ void operand_store_narrow(uint16_t *to, const float *from) {
+    uint32_t words[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        words[i] = (uint32_t)__float_as_int(from[2 * i]) | (uint32_t)__float_as_int(from[2 * i + 1]) << 16;
+    }
+    *(uint4 *)to = make_uint4(words[0], words[1], words[2], words[3]);
 }
 
 /* Eight elements of a line, from `k` on, in all sections. */
@@ -93,10 +124,10 @@ extern "C" __global__ void __launch_bounds__(WEFT_GEMM_OPERAND_THREADS)
     const int32_t line = (int32_t)(at / across) * side, k = (int32_t)(at % across) * side;
     grid_let_next();
     grid_wait(); /* for who writes what is read, and reads what is written */
-    if (o.along_k) {
-        operand_load<true>(tile, o, o.from + batch * o.stride, line, k, p.k);
+    if (p.narrow) {
+        operand_load<uint16_t>(tile, o, batch, line, k, p.k);
     } else {
-        operand_load<false>(tile, o, o.from + batch * o.stride, line, k, p.k);
+        operand_load<float>(tile, o, batch, line, k, p.k);
     }
     __syncthreads();
 #pragma unroll
@@ -106,6 +137,10 @@ extern "C" __global__ void __launch_bounds__(WEFT_GEMM_OPERAND_THREADS)
         const float *from = &tile[y][x];
         uint16_t *to = (uint16_t *)o.to + own * p.distance;
         if (line + y >= o.lines || k + x >= p.padded) {
+            continue;
+        }
+        if (p.narrow) {
+            operand_store_narrow(to + k + x, from);
             continue;
         }
         if (p.sections > 0) {

@@ -8,9 +8,9 @@
 
 _Static_assert(sizeof(weft_gemm_operands_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
 
-/* How a precision is computed. */
+/* How elements are written. */
 typedef struct form {
-    int32_t sections;          /* of a line; 0: in TF32 */
+    int32_t sections;          /* of a line, each of parts; 0: one of whole elements */
     int32_t halves;            /* elements of 16 bits for each of a line */
     int32_t unit;              /* elements in 16 bytes of a section */
     uint32_t a_parts, b_parts; /* see weft_gemm_operand_copy */
@@ -23,8 +23,10 @@ static const form forms[] = {
     [WEFT_PRECISION_TF32] = {0, 2, 4, 0, 0},
 };
 
+static const form as_they_are = {0, 1, 8, 0, 0};
+
 static const form *form_of(const weft_gemm *p) {
-    return &forms[p->precision];
+    return p->dtype == WEFT_FP32 ? &forms[p->precision] : &as_they_are;
 }
 
 /* Elements of a line, with those behind them. */
@@ -41,32 +43,33 @@ static int64_t distance_of(const weft_gemm *p) {
 /* Whether A or B is read where it lies. */
 static int is_direct(const weft_gemm *p, int along_k, int64_t ld, int64_t stride) {
     const form *f = form_of(p);
-    return f->sections == 0 && along_k && p->k % f->unit == 0 && ld % f->unit == 0 &&
-           (p->batch == 1 || stride % f->unit == 0);
+    const int lies_so = p->dtype != WEFT_FP32 || (along_k && p->k % f->unit == 0);
+    return f->sections == 0 && lies_so && ld % f->unit == 0 && (p->batch == 1 || stride % f->unit == 0);
 }
 
 static int is_a_direct(const weft_gemm *p) {
-    return p->dtype != WEFT_FP32 || is_direct(p, p->a_major == WEFT_ROW_MAJOR, p->lda, p->a_stride);
+    return is_direct(p, p->a_major == WEFT_ROW_MAJOR, p->lda, p->a_stride);
 }
 
+/* Values that are in the lines of their gates begin where these end. */
 static int is_b_direct(const weft_gemm *p) {
-    return p->dtype != WEFT_FP32 || is_direct(p, p->b_major == WEFT_COL_MAJOR, p->ldb, p->b_stride);
+    const int in_lines = p->gated && p->b_major == WEFT_ROW_MAJOR;
+    return is_direct(p, p->b_major == WEFT_COL_MAJOR, p->ldb, p->b_stride) &&
+           (!in_lines || p->n / 2 % form_of(p)->unit == 0);
 }
 
 weft_gemm weft_gemm_in_halves(const weft_gemm *p) {
     weft_gemm q = *p;
-    if (p->dtype != WEFT_FP32) {
-        return q;
-    }
     const int64_t halves = form_of(p)->halves;
-    q.dtype = WEFT_BF16;
-    q.k = halves * padded_of(p);
-    q.a_major = WEFT_ROW_MAJOR;
-    q.b_major = WEFT_COL_MAJOR;
-    q.lda = is_a_direct(p) ? halves * p->lda : distance_of(p);
-    q.ldb = is_b_direct(p) ? halves * p->ldb : distance_of(p);
-    q.a_stride = is_a_direct(p) ? halves * p->a_stride : p->m * q.lda;
-    q.b_stride = is_b_direct(p) ? halves * p->b_stride : p->n * q.ldb;
+    const int a = is_a_direct(p), b = is_b_direct(p), ends_in_zeros = p->dtype == WEFT_FP32 || (!a && !b);
+    q.dtype = p->dtype == WEFT_FP32 ? WEFT_BF16 : p->dtype;
+    q.k = ends_in_zeros ? halves * padded_of(p) : p->k;
+    q.a_major = a ? p->a_major : WEFT_ROW_MAJOR;
+    q.b_major = b ? p->b_major : WEFT_COL_MAJOR;
+    q.lda = a ? halves * p->lda : distance_of(p);
+    q.ldb = b ? halves * p->ldb : distance_of(p);
+    q.a_stride = a ? halves * p->a_stride : p->m * q.lda;
+    q.b_stride = b ? halves * p->b_stride : p->n * q.ldb;
     return q;
 }
 
@@ -95,7 +98,8 @@ size_t weft_gemm_operands_bytes(const weft_gemm *p) {
 
 double weft_gemm_operands_traffic(const weft_gemm *p) {
     const double lines = (is_a_direct(p) ? 0 : (double)p->m) + (is_b_direct(p) ? 0 : (double)p->n);
-    return (double)p->batch * lines * (2.0 * form_of(p)->halves * (double)padded_of(p) + 4.0 * (double)p->k);
+    return (double)p->batch * lines *
+           (2.0 * form_of(p)->halves * (double)padded_of(p) + (double)weft_dtype_bytes(p->dtype) * (double)p->k);
 }
 
 static int64_t ctas_of(const weft_gemm *p, int64_t lines) {
@@ -136,8 +140,11 @@ weft_gemm_data weft_gemm_data_in_halves(const weft_gemm *p, const weft_gemm_data
 weft_gemm_operands_params weft_gemm_operands_of(const weft_gemm *p, const weft_gemm_data *data) {
     const form *f = form_of(p);
     const weft_gemm_data own = weft_gemm_data_in_halves(p, data);
-    weft_gemm_operands_params to = {
-        .k = (int32_t)p->k, .padded = (int32_t)padded_of(p), .sections = f->sections, .distance = distance_of(p)};
+    weft_gemm_operands_params to = {.k = (int32_t)p->k,
+                                    .padded = (int32_t)padded_of(p),
+                                    .distance = distance_of(p),
+                                    .sections = f->sections,
+                                    .narrow = p->dtype != WEFT_FP32};
     if (!is_a_direct(p)) {
         const uint32_t ctas = (uint32_t)ctas_of(p, p->m);
         to.a = (weft_gemm_operand_copy){

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operands of fp32 products on tensor cores. Kernels multiply elements of 16 bits, so that a product of fp32 is given to
- * them as one whose k is longer, in one of two forms:
+/* Operands that kernels cannot read where they lie. Kernels multiply elements of 16 bits whose lines begin at multiples of
+ * 16 bytes; others are copied to such lines. A product of fp32 is given to them as one whose k is longer, in one of two
+ * forms:
  *
  * - in parts: an element is the sum of three of bf16 (operands_params.h). Of the nine products of parts six count, for
  *   WEFT_PRECISION_BF16X3 three; they are sections of k, those of the smallest parts first.
@@ -15,8 +16,8 @@
 #include "cuda/plan/backend.h"
 
 /* The product that kernels are given in place of a resolved one: as that lies in memory, or in the workspace. Its k, lda,
- * ldb and their strides count elements of 16 bits. It is the product itself unless that is of fp32; of TF32 its `precision`
- * still says so. */
+ * ldb and their strides count elements of 16 bits. It is the product itself unless that is of fp32 or its lines are
+ * misaligned; of TF32 its `precision` still says so. */
 weft_gemm weft_gemm_in_halves(const weft_gemm *p);
 
 /* The elements that the instructions of a kernel for it read: WEFT_FP32 stands for TF32. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launch that writes operands of fp32 products as the kernels of 16-bit elements read them: plain C for the host, and
- * CUDA for the kernel. */
+/* The launch that writes operands, of fp32 products or of misaligned lines, as the kernels of 16-bit elements read them:
+ * plain C for the host, and CUDA for the kernel. */
 #ifndef WEFT_CUDA_GEMM_OPERANDS_PARAMS_H
 #define WEFT_CUDA_GEMM_OPERANDS_PARAMS_H
 
@@ -20,9 +20,9 @@ enum {
 
 /* A or B of one product or of a batch. */
 typedef struct weft_gemm_operand_copy {
-    const float *from;
-    void *to;           /* lines of all products, (sections, padded) of 16 bits each, or without sections (padded) of
-                           fp32; null: it is read where it lies */
+    const void *from;
+    void *to;           /* lines of all products, (sections, padded) of 16 bits each, or without sections (padded) as they
+                           are; null: it is read where it lies */
     int64_t ld, stride; /* of `from`, in elements: from a line to the next, from a product to the next */
     int32_t lines;      /* rows of A, columns of B */
     int32_t along_k;    /* 1: its elements are contiguous along k; 0: along m or n */
@@ -37,6 +37,7 @@ typedef struct weft_gemm_operands_params {
     int32_t k, padded; /* elements of a line, and with zeros behind them up to the next 16 bytes */
     int64_t distance;  /* elements of 16 bits from a line of what is written to the next */
     int32_t sections;  /* of a line, each a part of all elements; 0: elements are rounded to TF32 */
+    int32_t narrow;    /* 1: elements are of 16 bits, and copied as they are; there are no sections */
 } weft_gemm_operands_params;
 
 #endif

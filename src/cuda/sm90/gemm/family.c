@@ -42,10 +42,6 @@ static weft_status check_epilogue(const weft_gemm *p, weft_message *why) {
     if (vectors && (p->n % 2 != 0 || (p->gated && p->n % 4 != 0))) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes a bias or a scale for an even number of columns");
     }
-    if (p->gated && p->b_major == WEFT_ROW_MAJOR && p->n % 16 != 0) { /* boxes of lines begin at multiples of 16 bytes */
-        return weft_fail(why, WEFT_UNSUPPORTED,
-                         "gates and values in lines of B are multiples of 8 columns each, not %" PRId64, p->n / 2);
-    }
     if (p->extras & WEFT_GEMM_RESIDUAL) {
         status = weft_gemm_check_distance("ld_residual", p->ld_residual, p->c_dtype, why);
         if (status == WEFT_OK && p->batch > 1) {
@@ -64,14 +60,10 @@ static weft_status check(const weft_plan *plan, weft_message *why) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes dimensions up to %" PRId64, most);
     }
     if ((status = weft_gemm_check_parts(&plan->gemm, s->sweep, why)) ||
-        (status = weft_gemm_check_distance("lda", p->lda, p->dtype, why)) ||
-        (status = weft_gemm_check_distance("ldb", p->ldb, p->dtype, why)) ||
         (status = weft_gemm_check_distance("ldc", p->ldc, p->c_dtype, why))) {
         return status;
     }
-    if (p->batch > 1 && ((status = weft_gemm_check_distance("a_stride", p->a_stride, p->dtype, why)) ||
-                         (status = weft_gemm_check_distance("b_stride", p->b_stride, p->dtype, why)) ||
-                         (status = weft_gemm_check_distance("c_stride", p->c_stride, p->c_dtype, why)))) {
+    if (p->batch > 1 && (status = weft_gemm_check_distance("c_stride", p->c_stride, p->c_dtype, why))) {
         return status;
     }
     if (weft_gemm_is_fused(p) && (status = check_epilogue(p, why))) {
