@@ -127,7 +127,8 @@ def attention(draw, gradients=False):
             wanted = torch.autograd.grad(exact, x, grad_o[b : b + 1, :, of_h].double())
             of_kv = slice(h, h + 1)
             for name, t, right, s, terms in zip(("dq", "dk", "dv"), results, wanted, (of_h, of_kv, of_kv), (kv_seq, seq, seq)):
-                near(t[b : b + 1, :, s], right, name, 4 * terms**0.5 / kv_seq)  # a weight is about 1 / kv_seq
+                # A weight is about 1 / kv_seq; near the end of a window or chunk 1, and what it adds is 0 but for rounding.
+                near(t[b : b + 1, :, s], right, name, max(4 * terms**0.5 / kv_seq, 2 * (extra in ("window", "chunk"))))
 
     kind = "gradients" if gradients else "attention"
     return Problem(f"{kind} {batch}x{heads}/{kv_heads}x{seq}x{kv_seq}x{dim} {dtype} {options['causal']} {extra}", run, check)
@@ -278,13 +279,14 @@ def turn(draw, live, streams):
     for _ in range(RUNS):
         problem = draw.choice(live)
         with torch.cuda.stream(draw.choice(streams)):
-            for x, y in zip(problem.run(), problem.first):
-                counts.append((problem, (x.view(BITS[x.dtype]) != y.view(BITS[y.dtype])).count_nonzero()))
+            for i, (x, y) in enumerate(zip(problem.run(), problem.first)):
+                differ = x.view(BITS[x.dtype]) != y.view(BITS[y.dtype])
+                counts.append((problem, i, differ.count_nonzero()))
                 elements += x.numel()
     torch.cuda.synchronize()
-    for problem, count in zip([x for x, _ in counts], torch.stack([count for _, count in counts]).tolist()):
+    for (problem, i, _), count in zip(counts, torch.stack([count for _, _, count in counts]).tolist()):
         if count:
-            sys.exit(f"{count} elements differ from the first run's: {problem.name}")
+            sys.exit(f"{count} of {problem.first[i].numel()} elements of result {i} differ from the first run's: {problem.name}")
     return elements
 
 

@@ -83,7 +83,8 @@ static weft_gemm_data gathered(const weft_pass *p, const weft_gemm_data *mine, c
 }
 
 /* Rows of this rank's columns of A, times its rows of B, are a share of the sum of rows of C. */
-static weft_gemm_data shared_sum(const weft_pass *p, const weft_gemm_data *mine, int64_t row, int64_t product, char *share) {
+static weft_gemm_data shared_sum(const weft_pass *p, const weft_gemm_data *mine, int64_t row, int64_t product,
+                                 char *share) {
     const weft_gemm *all = &p->work->dist->problem.gemm, *ab = &p->work->product->ab;
     weft_gemm_data one = *mine;
     one.a = moved(mine->a, element_at(ab->a_major, ab->lda, row) + product * ab->a_stride, all->dtype);

@@ -246,9 +246,8 @@ weft_status weft_pass_add(const weft_pass *p, const weft_dist_slice *s, const we
                           const weft_hop *hop, const weft_dist_pair *computed) {
     weft_dist_work *work = p->work;
     const weft_dist_pair sums = sums_of(p, s, hop);
-    const weft_status status = hop->part == work->ring_rank
-                                   ? WEFT_OK
-                                   : weft_io_wait(&work->io, group_of(ADDS_RECEIVED, hop->step), p->message);
+    const weft_status status =
+        hop->part == work->ring_rank ? WEFT_OK : weft_io_wait(&work->io, group_of(ADDS_RECEIVED, hop->step), p->message);
     return status ? status : work->dist->kind->add(work, &plans->add, computed, &sums, p->message);
 }
 

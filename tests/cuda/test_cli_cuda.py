@@ -162,7 +162,7 @@ class Kernels(OnGpu):
         self.assertEqual(len(rows["schedules"]), 2)  # it has no pair sweep
         for row in rows["schedules"]:
             self.assertGreater(row["measured"]["seconds"], 0)
-        self.refused("ldb 137 is not a multiple of 8", "run", *problem, "--n", "137", "--kernel", "hopper_gemm")
+        self.refused("ldc 137 is not a multiple of 8", "run", *problem, "--n", "137", "--kernel", "hopper_gemm")
         result = json.loads(self.ok("run", *problem, "--n", "137", "--repeat", "2", "--json"))
         self.assertRegex(result["kernel"], r"^gemm_bf16_kn_\d+x\d+_any__portable$")
         self.assertTrue(result["check"]["passed"])
