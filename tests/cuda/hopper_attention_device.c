@@ -199,6 +199,16 @@ static int packed_problems(int rounds) {
     return count;
 }
 
+/* Gives a problem a block mask or a bias, where that is what a variant is for. */
+static void draw_form(uint64_t *random, weft_attention *p, const weft_hopper_attention_variant *v, drawn_pairs *room) {
+    if (v->form == WEFT_HOPPER_PAIRS) {
+        draw_blocks_in(random, p, v->tile_m, room);
+    }
+    if (v->form == WEFT_HOPPER_BIAS) {
+        draw_bias(random, p);
+    }
+}
+
 /* Column 0 of Q is 1 and of K what makes the scores interesting; the rest is random. */
 static double steered(int kind, int64_t key, int64_t keys) {
     switch (kind) {
@@ -246,12 +256,7 @@ static int steered_problems(int kinds) {
             p.chunk = v->form != WEFT_HOPPER_PLAIN ? 700 : 0;
             p.softcap = v->form == WEFT_HOPPER_SCORES ? 50 : 0;
             drawn_pairs room;
-            if (v->form == WEFT_HOPPER_PAIRS) {
-                draw_blocks_in(&random, &p, v->tile_m, &room);
-            }
-            if (v->form == WEFT_HOPPER_BIAS) {
-                draw_bias(&random, &p);
-            }
+            draw_form(&random, &p, v, &room);
             problem x = problem_new(&p, &random);
             steer(&x, kind);
             const weft_schedule s = schedule_of(v, &random);
@@ -316,12 +321,7 @@ static int short_problems(int rounds) {
             p.chunk = v->form != WEFT_HOPPER_PLAIN ? v->tile_n + 64 : 0;
             p.softcap = v->form == WEFT_HOPPER_SCORES ? 20 : 0;
             drawn_pairs room;
-            if (v->form == WEFT_HOPPER_PAIRS) {
-                draw_blocks_in(&random, &p, v->tile_m, &room);
-            }
-            if (v->form == WEFT_HOPPER_BIAS) {
-                draw_bias(&random, &p);
-            }
+            draw_form(&random, &p, v, &room);
             problem x = problem_new(&p, &random);
             weft_schedule s = schedule_of(v, &random);
             s.workers = s.split;
@@ -392,12 +392,7 @@ static int apart_problems(void) {
         p.softcap = v->form == WEFT_HOPPER_SCORES ? 20 : 0;
         p.chunk = v->form == WEFT_HOPPER_MASKS ? p.seq / 2 : 0;
         drawn_pairs room;
-        if (v->form == WEFT_HOPPER_PAIRS) {
-            draw_blocks_in(&random, &p, v->tile_m, &room);
-        }
-        if (v->form == WEFT_HOPPER_BIAS) {
-            draw_bias(&random, &p);
-        }
+        draw_form(&random, &p, v, &room);
         problem x = problem_new(&p, &random);
         weft_schedule s = schedule_of(v, &random);
         s.order = WEFT_ORDER_HEAD_FIRST;
